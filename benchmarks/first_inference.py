@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,11 +27,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import npu
 from npu.hardware.catalogue import load_variant
 from npu.isa.decode import decode
+from npu.isa.families import family_of
+from npu.isa.family import weight_shape
 from npu.isa.operations import Convolution, DepthwiseConvolution, Operation, WeightedOperation
 from npu.isa.payload import parse_payload
+from npu.isa.weight_stream.decode import GroupedStream
 from sim.functional.fast import make_row
 from sim.functional.prepared import best_tier, join_operations, prepare_operation
-from sim.functional.weights import decode_groups
+from sim.functional.weights import weight_orders
 from sim.machine import Machine
 from sim.memory import NpuMemory
 
@@ -65,17 +68,14 @@ class Contestant:
         found["commands"] = milliseconds(lambda: decode(words, variant))
         decoded = decode(words, variant)
         found["plan"] = milliseconds(lambda: join_operations([prepare_operation(item, memory, tier) for item in decoded], tier))
-        found["weights"] = 0.0
+        streams: list[GroupedStream] = []
 
-        def decode_again(_index: int, operation: Operation, held: NpuMemory) -> None:
-            if not isinstance(operation, Convolution | DepthwiseConvolution):
-                return
-            order = make_row(operation, held).order
-            assert order is not None, "a file of these benchmarks has 8-bit weights alone"
-            groups = np.zeros(-(-operation.ofm.depth // 16) * 16 * order.weights.size, np.int8)
-            found["weights"] += milliseconds(lambda: decode_groups(operation, held, order.places, groups))
+        def collect(_index: int, operation: Operation, held: NpuMemory) -> None:
+            if isinstance(operation, Convolution | DepthwiseConvolution):
+                streams.extend(_streams_of(operation, held))
 
-        machine.run(words, memory, hook=decode_again)
+        machine.run(words, memory, hook=collect)
+        found["weights"] = milliseconds(lambda: family_of(variant.accelerator.product).weights.decode_groups(streams, 1))
         found["warm"] = min(milliseconds(lambda: machine.run(words, memory)) for _ in range(3))
         return found
 
@@ -90,6 +90,16 @@ class Contestant:
             for item in weighted
         )
         return len(words), len(decoded), stream, weights
+
+
+def _streams_of(operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> Iterator[GroupedStream]:
+    """Copies of the operation's streams, and room for what they become."""
+    packed = make_row(operation, memory).order
+    assert packed is not None, "a file of these benchmarks has 8-bit weights alone"
+    groups = np.zeros(-(-operation.ofm.depth // 16) * 16 * packed.weights.size, np.int8)
+    for part, order in zip(operation.weights, weight_orders(operation, memory.variant.accelerator), strict=False):
+        data = memory.view(part.region, part.address, part.length_bytes).copy()
+        yield GroupedStream(data, weight_shape(operation), order, packed.places, groups)
 
 
 def first_invoke(model: bytes) -> Parts:

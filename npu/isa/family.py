@@ -8,7 +8,7 @@ How many cycles things take follows from both through `npu.machine`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 
 import numpy as np
@@ -27,6 +27,7 @@ from npu.isa.operations import (
     WeightedOperation,
 )
 from npu.isa.shram import BufferProblem
+from npu.isa.weight_stream.decode import GroupedStream
 from npu.isa.weight_stream.encode import Encoder
 from npu.isa.weight_stream.order import WeightOrder, WeightShape
 from npu.numerics.arrays import Ints
@@ -85,8 +86,8 @@ class WeightFormat:
     stand_in: Encoder
     """As many bytes as `encode` is expected to give, made faster, where a stream is needed for its size alone."""
     decode: Callable[[NDArray[np.uint8], WeightShape, WeightOrder], NDArray[np.int16]]
-    decode_groups: Callable[[NDArray[np.uint8], WeightShape, WeightOrder, Ints, NDArray[np.int8]], bool]
-    """Decode weights of at most 8 bits into groups of 16 channels, four of each after another: see `weight_stream.order`."""
+    decode_groups: Callable[[Sequence[GroupedStream], int], list[bool]]
+    """Decode weights of at most 8 bits into groups of 16 channels, on so many threads; False for streams that have others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,10 +79,11 @@ def prepare(operation: Pooling | Elementwise, arithmetic: FamilyArithmetic, n: n
     return n
 
 
-def prepare_output(operation: KernelOperation, arithmetic: FamilyArithmetic, n: np.void) -> None:
+def prepare_output(operation: KernelOperation, arithmetic: FamilyArithmetic, n: np.void) -> np.void:
     """Fill in what the kernel `values.finish_sums` takes, apart from the sums and their scaling."""
     n["ofm"], n["ofm_region"] = _feature_map(operation.ofm), operation.ofm.region
     n["stage"] = _stage(operation, arithmetic)
+    return n
 
 
 def _prepare_pooling(operation: Pooling, arithmetic: FamilyArithmetic, n: np.void) -> None:

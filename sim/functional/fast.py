@@ -61,15 +61,15 @@ def make_row(operation: Operation, memory: NpuMemory) -> PackedRow:
             _fill_elementwise(row, operation, memory)
     if row.kind == r.GENERAL and isinstance(operation, Pooling | Elementwise):
         row.kind = r.VALUES
-        prepare(operation, memory.arithmetic, row.numbers["values"])
+        prepare(operation, memory.arithmetic, row.new_values())
     if row.kind not in (r.CONVOLUTION, r.DEPTHWISE):
-        row.numbers["kind"] = row.kind
+        row.fields["kind"] = row.kind
     return row
 
 
 def _fill_copy(row: PackedRow, operation: Dma, memory: NpuMemory) -> None:
     """A transfer without gaps between regions, or from one to the SHRAM of core 0, where tables are."""
-    source, target, n = operation.source, operation.destination, row.numbers
+    source, target, n = operation.source, operation.destination, row.fields
     if source.region is None or operation.rows != 1 or operation.planes != 1:
         return
     if target.region is not None:
@@ -160,7 +160,7 @@ def _steps(start: int, count: int, step: int) -> Ints:
 
 
 def _fill_output(row: PackedRow, operation: KernelOperation, *, pixels: bool) -> None:
-    ofm, n = operation.ofm, row.numbers
+    ofm, n = operation.ofm, row.fields
     offsets, (_, pixel, brick), blocks = _row_offsets(ofm), ofm.steps, (ofm.depth + 15) // 16
     if pixels:
         offsets = (offsets[:, None] + _steps(0, ofm.width, pixel)).reshape(-1)
@@ -190,17 +190,17 @@ def _limits(low: int, high: int, zero_point: int, ifm: ElementType, ofm: Element
 
 def _fill_sums(row: PackedRow, operation: KernelOperation, memory: NpuMemory) -> None:
     """An output of sums, pixel after pixel, for `values.finish_sums`."""
-    ofm, n = operation.ofm, row.numbers
+    ofm, n = operation.ofm, row.fields
     pixel, count = 64 * int(n["blocks"]), int(n["pixels"])
     row.sums_bytes = ofm.height * ofm.width * pixel
     n["out_table"] = row.table("out", np.arange(count, dtype=np.int64) * (row.sums_bytes // count))
     n["out_region"], n["out_brick"], n["out_pixel"], n["finish"] = -1, 64, pixel, r.SUM
-    prepare_output(operation, memory.arithmetic, n["values"])
-    n["values"]["sums_pitch"], n["values"]["sums_rounding"] = pixel, operation.rounding
+    values = prepare_output(operation, memory.arithmetic, row.new_values())
+    values["sums_pitch"], values["sums_rounding"] = pixel, operation.rounding
 
 
 def _fill_convolution(row: PackedRow, operation: Convolution, memory: NpuMemory) -> None:
-    kernel, ifm, ofm, n = operation.kernel, operation.ifm, operation.ofm, row.numbers
+    kernel, ifm, ofm, n = operation.kernel, operation.ifm, operation.ofm, row.fields
     if operation.upscale is not Upscale.NONE:
         return
     _fill_output(row, operation, pixels=True)
@@ -221,7 +221,7 @@ def _fill_convolution(row: PackedRow, operation: Convolution, memory: NpuMemory)
     pixels = ys[:, None] + _steps(0, ofm.width, kernel.stride_x * pixel)
     n["in_table"] = row.table("in", pixels.reshape(-1))
     row.order = _segments(kernel, ifm.depth, pixel, pitch, bricks)
-    row.order.describe(n)
+    n |= row.order.fields
     row.kind = r.CONVOLUTION
 
 
@@ -256,7 +256,7 @@ def _segments(kernel: KernelWindow, depth: int, pixel: int, pitch: int, bricks: 
 
 def _fill_padding(row: PackedRow, ifm: FeatureMap, padding: IfmPadding, height: int, width: int) -> Ints:
     """A dense copy of the input, padded to `height` by `width`: machine address of each of its rows."""
-    pitch, n = width * ifm.depth, row.numbers
+    pitch, n = width * ifm.depth, row.fields
     buffer = np.full(height * pitch + _GUARD_BYTES, ifm.zero_point & 0xFF, np.uint8)
     start = row.table("padded", buffer)
     n["in_region"] = -1
@@ -269,7 +269,7 @@ def _fill_padding(row: PackedRow, ifm: FeatureMap, padding: IfmPadding, height: 
 
 
 def _fill_depthwise(row: PackedRow, operation: DepthwiseConvolution, memory: NpuMemory) -> None:
-    kernel, padding, ifm, ofm, n = operation.kernel, operation.padding, operation.ifm, operation.ofm, row.numbers
+    kernel, padding, ifm, ofm, n = operation.kernel, operation.padding, operation.ifm, operation.ofm, row.fields
     if operation.upscale is not Upscale.NONE:
         return
     _fill_output(row, operation, pixels=False)
@@ -288,7 +288,7 @@ def _fill_depthwise(row: PackedRow, operation: DepthwiseConvolution, memory: Npu
         inside = (y >= 0) & (y < ifm.height)
         rows[inside, k] = offsets[y[inside]]
     row.order = _parts(kernel, padding.left)
-    row.order.describe(n)
+    n |= row.order.fields
     n["in_table"], n["in_width"], n["stride"] = row.table("in", rows), ifm.width, kernel.stride_x
     n["padding_pixel"] = row.table("zero", np.full(_GUARD_BYTES, ifm.zero_point & 0xFF, np.uint8))
     row.kind = r.DEPTHWISE
@@ -312,7 +312,7 @@ def _parts(kernel: KernelWindow, left: int) -> PackedOrder:
 
 
 def _fill_elementwise(row: PackedRow, operation: Elementwise, memory: NpuMemory) -> None:
-    ifm, ifm2, n = operation.ifm, operation.ifm2, row.numbers
+    ifm, ifm2, n = operation.ifm, operation.ifm2, row.fields
     assert ifm2 is not None
     if operation.operand_rounding is not Rounding.DOUBLE:
         return
@@ -340,7 +340,7 @@ def _fill_elementwise(row: PackedRow, operation: Elementwise, memory: NpuMemory)
 
 def _flatten(row: PackedRow, operation: Elementwise, maps: list[FeatureMap], memory: NpuMemory) -> None:
     """Take the bytes of all rows for one line, if no map has a gap."""
-    ofm, n = operation.ofm, row.numbers
+    ofm, n = operation.ofm, row.fields
     size = ofm.height * ofm.width * ofm.depth
     pixels = -(-size // 16)
     for fm in maps:

@@ -5,28 +5,39 @@ The only place that decides whether constants are within what the kernels do exa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
+from itertools import accumulate
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from npu.errors import SimulationError, StreamError
+from npu.hardware.variant import Accelerator
+from npu.isa.families import family_of
+from npu.isa.family import weight_shape
 from npu.isa.operations import Convolution, DepthwiseConvolution, ElementType, FeatureMap, KernelOperation
+from npu.isa.weight_stream.decode import GroupedStream
 from npu.native.call import array_address
+from npu.native.types import offset_of
 from npu.numerics.arrays import Ints
 from npu.records import dataclass
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.output import scale_channels
-from sim.functional.kernels.pack import CHANNEL_RULES, IMPOSSIBLE, make_channels, make_stage, pack, summarise
-from sim.functional.kernels.values import zeroed
-from sim.functional.weights import DecodedConstants, decode_channels, decode_groups, source_ranges
+from sim.functional.kernels.pack import IMPOSSIBLE, PACKED, make_channels, make_stage, pack, summarise
+from sim.functional.kernels.values import NUMBERS, zeroed
+from sim.functional.weights import Bytes, DecodedConstants, scale_records, source_ranges, weight_orders
 from sim.inconsistent import output_limits
-from sim.memory import NpuMemory
 
+Element = TypeVar("Element", np.int8, np.int64, np.void)
 Weights = npt.NDArray[np.int16]
 LIMIT = 1 << 30
 """Bound of the sums that the kernels requantize."""
 _MAX_FLOOR_SHIFT = 50
 """From 32 up to here product, rounding and zero point fit 64 bits, and the rest of the shift the high half."""
+_WORD_BYTES = 8
+_WORD_OF = {name: offset_of(r.ROW, name) // _WORD_BYTES for name in r.ROW.names or ()}
 _MAX_INPUTS = 1 << 22
 """Bound of the weights per output channel, so that their sum fits 32 bits."""
 
@@ -49,21 +60,16 @@ class PackedOrder:
     """Where in its block each weight of the first channel is."""
     inputs: Ints = field(init=False)
     """Offset of each 4-byte word of the runs."""
-    numbers: dict[str, int] = field(init=False)
-    """Of all of this, what a row has."""
+    fields: dict[str, int] = field(init=False)
+    """Of all of this, what a row has, which must be kept together with this."""
 
     def __post_init__(self) -> None:
         self.inputs = (self.parts[:, None] + 4 * np.arange(self.dwords)).reshape(-1)
         tables = {"segment_table": self.parts.ctypes.data, "input_table": self.inputs.ctypes.data}
-        self.numbers = {"segments": self.parts.size, "dwords": self.dwords, **tables}
+        self.fields = {"segments": self.parts.size, "dwords": self.dwords, **tables}
         at = np.flatnonzero(self.weights >= 0)
         self.places = np.empty(at.size, np.int64)
         self.places[self.weights[at]] = at // 4 * r.WEIGHTS_BYTES + at % 4
-
-    def describe(self, row: np.void) -> None:
-        """Fill in the numbers of a row, which must be kept together with this."""
-        for name, number in self.numbers.items():
-            row[name] = number
 
     def repeated(self, times: int) -> PackedOrder:
         """For so many sets of weights, one after the other."""
@@ -76,7 +82,12 @@ class PackedOrder:
 class PackedRow:
     """A row and the arrays that its addresses point to."""
 
-    numbers: np.void = field(default_factory=lambda: zeroed(r.ROW)[0])
+    fields: dict[str, int] = field(default_factory=dict)
+    """What is known when the operation is planned, the rest being 0."""
+    values: np.void | None = None
+    """The field of that name."""
+    numbers: np.void = field(init=False)
+    """The row in the table of its stream, by `make_table`."""
     kind: int = r.GENERAL
     """What `numbers["kind"]` becomes once constants are there."""
     arrays: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
@@ -85,8 +96,17 @@ class PackedRow:
     """For the weights that there are."""
     limits: npt.NDArray[np.void] | None = None
     """Shared with other rows."""
+    checks: Ints | None = None
+    source: Sequence[Bytes] = ()
+    """What the constants were made from."""
     sums_bytes: int = 0
     """Memory that the row needs at `sums` while it is executed."""
+
+    def new_values(self) -> np.void:
+        """Zeros, for `values`."""
+        values: np.void = zeroed(NUMBERS)[0]
+        self.values = values
+        return values
 
     def table(self, name: str, array: npt.NDArray[np.generic]) -> int:
         """Keep an array and return its address."""
@@ -96,45 +116,139 @@ class PackedRow:
         return array_address(kept)
 
 
+def make_table(rows: Sequence[PackedRow]) -> npt.NDArray[np.void]:
+    """The rows as the kernels see them."""
+    content = bytearray(len(rows) * r.ROW_BYTES)
+    table, words = np.frombuffer(content, r.ROW), memoryview(content).cast("q")
+    for index, (row, numbers) in enumerate(zip(rows, table, strict=True)):
+        first = index * r.ROW_BYTES // _WORD_BYTES
+        for name, value in row.fields.items():
+            words[first + _WORD_OF[name]] = value
+        if row.values is not None:
+            numbers["values"] = row.values
+        row.numbers = numbers
+    return table
+
+
 def unsigned_offset(element: ElementType) -> int:
     """What the kernels subtract from unsigned values, to have signed bytes."""
     return 0 if element.is_signed else 128
 
 
-def pack_streams(
-    row: PackedRow,
-    operation: Convolution | DepthwiseConvolution,
-    memory: NpuMemory,
-    source: list[npt.NDArray[np.uint8]],
-) -> bool:
-    """Pack the constants in memory, of whose ranges `source` are copies. Raises SimulationError.
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """An operation whose constants are to be packed, and the bytes of its `source_ranges`, which nobody writes."""
 
-    False, and the row is GENERAL, if that takes what `pack_constants` does for constants beyond the common.
+    row: PackedRow
+    operation: Convolution | DepthwiseConvolution
+    source: Sequence[Bytes]
+
+    @property
+    def is_common(self) -> bool:
+        """Whether `pack_streams` takes it."""
+        row = self.row
+        is_product = row.kind != r.GENERAL and row.order is not None and row.order.places.size <= _MAX_INPUTS
+        return is_product and row.fields.get("finish") != r.SUM
+
+    @property
+    def order(self) -> PackedOrder:
+        """What the kernels read."""
+        assert self.row.order is not None
+        return self.row.order
+
+    @property
+    def blocks(self) -> int:
+        """Groups of 16 output channels."""
+        return -(-self.operation.ofm.depth // 16)
+
+    @property
+    def block_bytes(self) -> int:
+        """Packed weights of such a group."""
+        return 16 * self.order.weights.size
+
+    @property
+    def weights_bytes(self) -> int:
+        """All packed weights."""
+        return self.blocks * self.block_bytes
+
+
+def pack_streams(packings: Sequence[Packing], accelerator: Accelerator, num_threads: int = 1) -> None:
+    """Pack the constants of operations. Raises SimulationError.
+
+    A row stays GENERAL if that takes what `pack_constants` does for constants beyond the common.
     """
-    n, ifm, ofm, order = row.numbers, operation.ifm, operation.ofm, row.order
-    n["kind"], n["checks"] = r.GENERAL, 0
-    if n["finish"] == r.SUM or order is None or order.places.size > _MAX_INPUTS:
-        return False
-    blocks = -(-ofm.depth // 16)
-    groups, stage, rules = (
-        np.zeros(blocks * 16 * order.weights.size, np.int8),
-        zeroed(r.CHANNELS, blocks),
-        zeroed(CHANNEL_RULES),
-    )
-    if not decode_groups(operation, memory, order.places, groups):
-        return False
-    biases, scales, shifts = decode_channels(operation, memory)
-    if operation.scale is not None:
-        scales, shifts = np.full_like(scales, operation.scale.scale), np.full_like(shifts, operation.scale.shift)
-    is_clamped = output_limits(operation)[0] >= ofm.zero_point
-    zero_point = ofm.zero_point - unsigned_offset(ofm.element)
-    rules[0] = _input_offset(ifm), _reach(ifm), zero_point, LIMIT, _MAX_FLOOR_SHIFT, is_clamped
-    finish = make_channels(groups, biases, scales, shifts, rules, stage)
-    if finish == IMPOSSIBLE:
-        return False
-    n["finish"] = finish
-    _keep(row, operation, source, stage, order, groups)
-    return True
+    packings = [packing for packing in packings if packing.is_common]
+    if not packings:
+        return
+    sizes, blocks = [packing.weights_bytes for packing in packings], [packing.blocks for packing in packings]
+    weights, stages = _parts(_aligned_zeros(sum(sizes)), sizes), _parts(zeroed(r.CHANNELS, sum(blocks)), blocks)
+    try:
+        fits = _decode_weights(packings, weights, accelerator, num_threads)
+        channels = _decode_channels(packings, accelerator)
+    except StreamError as error:
+        raise SimulationError(str(error)) from error
+    packed = _packed_rows(packings, weights, stages)
+    make_channels(packed, *channels, LIMIT, _MAX_FLOOR_SHIFT)
+    done = []
+    for packing, own, stage, fit, finish in zip(packings, weights, stages, fits, packed["finish"].tolist(), strict=True):
+        if fit and finish != IMPOSSIBLE:
+            packing.row.numbers["finish"] = finish
+            done.append((packing, stage, own, packing.order))
+    _keep(done)
+
+
+def _aligned_zeros(size: int) -> npt.NDArray[np.int8]:
+    """Zeros from the start of a cache line on, as vectors of 64 bytes are read fastest."""
+    zeros = np.zeros(size + 63, np.int8)
+    skipped = -zeros.ctypes.data % 64
+    return zeros[skipped : skipped + size]
+
+
+def _parts(array: npt.NDArray[Element], sizes: Sequence[int]) -> list[npt.NDArray[Element]]:
+    """`array`, cut into pieces of these sizes."""
+    return [array[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
+
+
+def _decode_weights(
+    packings: Sequence[Packing], weights: Sequence[npt.NDArray[np.int8]], accelerator: Accelerator, num_threads: int
+) -> list[bool]:
+    """Decode the weights of operations; whether all of each have 8 bits. Raises StreamError."""
+    streams, owners = list[GroupedStream](), list[int]()
+    for index, (packing, own) in enumerate(zip(packings, weights, strict=True)):
+        shape, places = weight_shape(packing.operation), packing.order.places
+        for data, order in zip(packing.source, weight_orders(packing.operation, accelerator), strict=False):
+            streams.append(GroupedStream(data, shape, order, places, own))
+            owners.append(index)
+    fits = family_of(accelerator.product).weights.decode_groups(streams, num_threads)
+    wide = {owner for owner, fit in zip(owners, fits, strict=True) if not fit}
+    return [index not in wide for index in range(len(packings))]
+
+
+def _decode_channels(packings: Sequence[Packing], accelerator: Accelerator) -> tuple[Ints, Ints, Ints]:
+    """Biases, scales and shifts of all operations, one after the other. Raises StreamError."""
+    format = family_of(accelerator.product).scales
+    records = [scale_records(packing.operation, packing.source[len(packing.source) // 2 :], format) for packing in packings]
+    depths = [packing.operation.ofm.depth for packing in packings]
+    biases, scales, shifts = format.decode(np.concatenate(records), sum(depths))
+    for packing, own_scales, own_shifts in zip(packings, _parts(scales, depths), _parts(shifts, depths), strict=True):
+        if packing.operation.scale is not None:
+            own_scales[:], own_shifts[:] = packing.operation.scale.scale, packing.operation.scale.shift
+    return biases, scales, shifts
+
+
+def _packed_rows(
+    packings: Sequence[Packing], weights: Sequence[npt.NDArray[np.int8]], stages: Sequence[npt.NDArray[np.void]]
+) -> npt.NDArray[np.void]:
+    """What `make_channels` takes."""
+    first, rows = 0, []
+    for packing, own, stage in zip(packings, weights, stages, strict=True):
+        ifm, ofm = packing.operation.ifm, packing.operation.ofm
+        zero_point = ofm.zero_point - unsigned_offset(ofm.element)
+        is_clamped = output_limits(packing.operation)[0] >= ofm.zero_point
+        places = array_address(own), packing.block_bytes, packing.blocks, first, ofm.depth, stage.ctypes.data
+        rows.append((*places, _input_offset(ifm), _reach(ifm), zero_point, is_clamped, 0))
+        first += ofm.depth
+    return np.array(rows, PACKED)
 
 
 def _reach(ifm: FeatureMap) -> int:
@@ -146,19 +260,14 @@ def _input_offset(ifm: FeatureMap) -> int:
     return ifm.zero_point + 128 - unsigned_offset(ifm.element)
 
 
-def pack_constants(
-    row: PackedRow,
-    operation: Convolution | DepthwiseConvolution,
-    constants: DecodedConstants,
-    source: list[npt.NDArray[np.uint8]],
-) -> None:
-    """Pack constants decoded from `source`, copies of the bytes of its ranges.
+def pack_constants(packing: Packing, constants: DecodedConstants) -> None:
+    """Pack constants decoded from the source.
 
     The row stays GENERAL if the fast kernels would not be exact with them. Weights beyond 8 bits are sums of several, by which
     the kernels multiply one after the other.
     """
+    row, operation = packing.row, packing.operation
     n, depth = row.numbers, operation.ofm.depth
-    n["kind"], n["checks"] = r.GENERAL, 0
     scales, shifts = constants.scales, constants.shifts
     if operation.scale is not None:
         scales, shifts = np.full_like(scales, operation.scale.scale), np.full_like(shifts, operation.scale.shift)
@@ -190,30 +299,30 @@ def pack_constants(
         stage["bias"][np.arange(depth) // 16, np.arange(depth) % 16] = biases.astype(np.int32)
         n["values"]["sums"], n["values"]["sums_scales"] = n["sums"], row.table("scales", scales)
         n["values"]["sums_shifts"] = row.table("shifts", shifts)
-    assert row.order is not None
-    order = row.order if len(terms) == 1 else row.order.repeated(len(terms))
+    order = packing.order if len(terms) == 1 else packing.order.repeated(len(terms))
     packed = np.zeros(-(-depth // 16) * 16 * order.weights.size, np.int8)
     pack(np.concatenate(terms, 1), order.weights, packed, 16, 4)
-    _keep(row, operation, source, stage, order, packed)
+    _keep([(packing, stage, packed, order)])
 
 
-def _keep(
-    row: PackedRow,
-    operation: Convolution | DepthwiseConvolution,
-    source: list[npt.NDArray[np.uint8]],
-    stage: npt.NDArray[np.void],
-    order: PackedOrder,
-    packed: npt.NDArray[np.int8],
-) -> None:
-    """Let the row point to packed constants."""
-    n, row.used = row.numbers, order
-    order.describe(n)
-    n["stage"], n["weights"] = row.table("stage", stage), row.table("weights", packed)
+def _keep(packings: Sequence[tuple[Packing, npt.NDArray[np.void], npt.NDArray[np.int8], PackedOrder]]) -> None:
+    """Let the rows point to packed constants: stage, weights, and the order of these."""
     checks = [  # `CHECK`s
-        (part.region, part.address, part.length_bytes, row.table(f"source {k}", kept))
-        for k, (part, kept) in enumerate(zip(source_ranges(operation), source, strict=True))
+        (part.region, part.address, part.length_bytes, kept.ctypes.data)
+        for packing, *_ in packings
+        for part, kept in zip(source_ranges(packing.operation), packing.source, strict=True)
     ]
-    n["checks"], n["check_count"], n["kind"] = row.table("checks", np.array(checks, np.int64)), len(checks), row.kind
+    all_checks, first = np.array(checks, np.int64), 0
+    for packing, stage, packed, order in packings:
+        row, n = packing.row, packing.row.numbers
+        if order is not row.used:
+            row.used = order
+            for name, value in order.fields.items():
+                n[name] = value
+        n["stage"], n["weights"] = row.table("stage", stage), row.table("weights", packed)
+        n["checks"], n["check_count"] = array_address(all_checks) + all_checks.strides[0] * first, len(packing.source)
+        n["kind"], row.checks, row.source = row.kind, all_checks, packing.source
+        first += len(packing.source)
 
 
 def _split(weights: Weights) -> list[Weights]:

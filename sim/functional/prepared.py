@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import field
 from enum import Enum
 
@@ -22,7 +23,8 @@ from sim.functional.joined import RepeatedRows, join_rows
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.run import run
 from sim.functional.kernels.values import NUMBERS, zeroed
-from sim.functional.packing import PackedRow, pack_constants, pack_streams
+from sim.functional.origins import constant_origins
+from sim.functional.packing import PackedRow, Packing, make_table, pack_constants, pack_streams
 from sim.functional.repeats import Places, mark_repeats
 from sim.functional.threads import StreamThreads
 from sim.functional.weights import DecodedConstants, decode_constants, source_ranges
@@ -30,6 +32,10 @@ from sim.memory import NpuMemory
 
 _RUNS_BEFORE = 2
 """Whole runs on a memory before it pays to find out what the next ones need not repeat."""
+
+
+_PACKED_AHEAD_BYTES = 1 << 28
+"""Of weights: a malformed stream may claim to have any number."""
 
 
 class Tier(Enum):
@@ -65,6 +71,8 @@ class PreparedStream:
     sums: npt.NDArray[np.uint8]
     """What rows with SUM use one after the other."""
     tier: Tier
+    is_packed: bool
+    """Whether nothing is left to be packed before its time."""
     memory: weakref.ref[NpuMemory] | None = None
     """On which the last runs were."""
     whole_runs: int = 0
@@ -92,14 +100,12 @@ def describe(decoded: Decoded) -> str:
 
 def join_operations(operations: Sequence[PreparedOperation], tier: Tier) -> PreparedStream:
     """Join prepared operations."""
-    table = np.frombuffer(bytearray().join(prepared.row.numbers.tobytes() for prepared in operations), r.ROW)
-    for prepared, numbers in zip(operations, table, strict=True):
-        prepared.row.numbers = numbers
+    table = make_table([prepared.row for prepared in operations])
     sums = np.empty(max((prepared.row.sums_bytes for prepared in operations), default=0), np.uint8)
     for prepared in operations:
         if prepared.row.sums_bytes > 0:
             prepared.row.numbers["sums"] = sums.ctypes.data
-    return PreparedStream(list(operations), table, sums, tier)
+    return PreparedStream(list(operations), table, sums, tier, is_packed=tier is Tier.GENERAL)
 
 
 def run_prepared(
@@ -118,6 +124,8 @@ def run_prepared(
         index = _repeat(stream, stream.repeated)
         if index == end:
             return
+    if not stream.is_packed:
+        _pack_ahead(stream, memory, 1 if threads is None else threads.count)
     rows = stream.rows if is_whole else stream.rows[:end]
     while index < end:
         if stream.tier is not Tier.GENERAL:
@@ -127,6 +135,20 @@ def run_prepared(
         index += _run_general(stream.operations[index], memory)
     if is_whole:
         _count_run(stream, memory, threads)
+
+
+def _pack_ahead(stream: PreparedStream, memory: NpuMemory, num_threads: int) -> None:
+    """Pack the constants of all operations together. What is malformed is left to the operation that meets it."""
+    stream.is_packed, packings, room = True, list[Packing](), _PACKED_AHEAD_BYTES
+    for index, source in constant_origins([prepared.operation for prepared in stream.operations], memory):
+        prepared = stream.operations[index]
+        assert isinstance(prepared.operation, Convolution | DepthwiseConvolution)
+        packing = Packing(prepared.row, prepared.operation, source)
+        if packing.is_common and packing.weights_bytes <= room:
+            packings.append(packing)
+            room -= packing.weights_bytes
+    with suppress(SimulationError):
+        pack_streams(packings, memory.variant.accelerator, num_threads)
 
 
 def _repeat(stream: PreparedStream, repeated: RepeatedRows) -> int:
@@ -176,14 +198,16 @@ def _run_convolution(prepared: PreparedOperation, operation: Convolution | Depth
     row, views = prepared.row, [memory.view(part.region, part.address, part.length_bytes) for part in source_ranges(operation)]
     if not prepared.source or not all(map(np.array_equal, views, prepared.source)):
         prepared.constants, prepared.source = None, [view.copy() for view in views]
-        row.numbers["checks"] = 0
-    is_new = row.kind != r.GENERAL and row.numbers["checks"] == 0
-    if is_new and prepared.constants is None and pack_streams(row, operation, memory, prepared.source):
-        return 0
+        row.numbers["kind"], row.numbers["checks"] = r.GENERAL, 0
+    is_new, packing = row.kind != r.GENERAL and row.numbers["checks"] == 0, Packing(row, operation, prepared.source)
+    if is_new and prepared.constants is None:
+        pack_streams([packing], memory.variant.accelerator)
+        if row.numbers["kind"] != r.GENERAL:
+            return 0
     if prepared.constants is None:
         prepared.constants = decode_constants(operation, memory)
     if is_new:
-        pack_constants(row, operation, prepared.constants, prepared.source)
+        pack_constants(packing, prepared.constants)
         if row.numbers["kind"] != r.GENERAL:
             return 0
     execute.execute_convolution(operation, prepared.constants, memory)

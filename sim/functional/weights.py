@@ -6,19 +6,22 @@ rewrites its own weights (or copies other weights over them) stays correct.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from npu.errors import SimulationError, StreamError
+from npu.hardware.variant import Accelerator
 from npu.isa.families import family_of
-from npu.isa.family import WeightUse, weight_shape
+from npu.isa.family import ScaleFormat, WeightUse, weight_shape
 from npu.isa.operations import AddressRange, Convolution, DepthwiseConvolution
 from npu.isa.weight_stream.order import WeightOrder, interleave_cores
 from npu.numerics.arrays import Ints
 from npu.records import dataclass
 from sim.memory import NpuMemory
+
+Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,47 +58,36 @@ def check_constants(operation: Convolution | DepthwiseConvolution, memory: NpuMe
 
 def decode_constants(operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> DecodedConstants:
     """Decode weights and scale records. Raises SimulationError if the streams do not fit the operation."""
-    format = family_of(memory.variant.accelerator.product).weights
+    accelerator, shape = memory.variant.accelerator, weight_shape(operation)
+    decode, orders = family_of(accelerator.product).weights.decode, weight_orders(operation, accelerator)
     try:
-        weights = [format.decode(data, weight_shape(operation), order) for data, order in _streams(operation, memory)]
+        views = (memory.view(part.region, part.address, part.length_bytes) for part in operation.weights)
+        weights = [decode(data, shape, order) for data, order in zip(views, orders, strict=False)]
     except StreamError as error:
         raise SimulationError(str(error)) from error
     return DecodedConstants(weights[0] if len(weights) == 1 else interleave_cores(weights), *decode_channels(operation, memory))
 
 
-def decode_groups(
-    operation: Convolution | DepthwiseConvolution, memory: NpuMemory, places: Ints, groups: npt.NDArray[np.int8]
-) -> bool:
-    """Decode the weights into zeroed `groups`, as `npu.isa.family.WeightFormat` says; False if one has more than 8 bits."""
-    format, shape = family_of(memory.variant.accelerator.product).weights, weight_shape(operation)
-    try:
-        return all([format.decode_groups(data, shape, order, places, groups) for data, order in _streams(operation, memory)])
-    except StreamError as error:
-        raise SimulationError(str(error)) from error
-
-
 def decode_channels(operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> tuple[Ints, Ints, Ints]:
     """Biases, scales and shifts, int64 (O,). Raises SimulationError."""
-    format, depth, cores = family_of(memory.variant.accelerator.product).scales, operation.ofm.depth, len(operation.weights)
-    records = []
+    format = family_of(memory.variant.accelerator.product).scales
+    source = [memory.view(part.region, part.address, part.length_bytes) for part in operation.scales[: operation.ofm.depth]]
     try:
-        for core in range(min(cores, depth)):
-            part = operation.scales[core]
-            data = memory.view(part.region, part.address, part.length_bytes)
-            records.append(format.decode(data, len(range(core, depth, cores))))
+        return format.decode(scale_records(operation, source, format), operation.ofm.depth)
     except StreamError as error:
         raise SimulationError(str(error)) from error
-    if len(records) == 1:
-        return records[0]
-    biases, scales, shifts = (interleave_cores(columns) for columns in zip(*records, strict=True))
-    return biases, scales, shifts
 
 
-def _streams(
-    operation: Convolution | DepthwiseConvolution, memory: NpuMemory
-) -> Iterator[tuple[npt.NDArray[np.uint8], WeightOrder]]:
-    """The stream of each core, and the order of its weights."""
-    accelerator, use = memory.variant.accelerator, WeightUse.of(operation)
-    weights = family_of(accelerator.product).weights
-    for core, stream in enumerate(operation.weights[: operation.ofm.depth]):
-        yield memory.view(stream.region, stream.address, stream.length_bytes), weights.order(accelerator, use, core)
+def scale_records(operation: Convolution | DepthwiseConvolution, source: Sequence[Bytes], format: ScaleFormat) -> Bytes:
+    """The bytes of the records of all channels, from those of each core."""
+    depth, cores = operation.ofm.depth, len(source)
+    parts = [part[: format.record_bytes * len(range(core, depth, cores))] for core, part in enumerate(source)]
+    if cores == 1:
+        return parts[0]
+    return interleave_cores([part.reshape(-1, format.record_bytes) for part in parts]).reshape(-1)
+
+
+def weight_orders(operation: Convolution | DepthwiseConvolution, accelerator: Accelerator) -> list[WeightOrder]:
+    """The order of the weights of each core."""
+    format, use = family_of(accelerator.product).weights, WeightUse.of(operation)
+    return [format.order(accelerator, use, core) for core in range(min(use.cores, operation.ofm.depth))]

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npu.errors import StreamError
 from npu.isa.weight_stream.kernels import decode as kernels
+from npu.isa.weight_stream.kernels import groups as group_kernels
 from npu.isa.weight_stream.kernels.format import MAX_QUOTIENT, MAX_SLICE
-from npu.isa.weight_stream.order import WeightOrder, WeightShape, count_symbols, restore, restore_groups
+from npu.isa.weight_stream.kernels.order import NO_BYTE
+from npu.isa.weight_stream.order import WeightOrder, WeightShape, check_padding, count_symbols, grouped_order, restore
+from npu.native.call import array_address
+from npu.records import dataclass
 
 Data = bytes | NDArray[np.uint8]
 _WORD_BYTES = 8
@@ -37,16 +42,19 @@ class _Room(threading.local):
         self.words = np.empty(0, np.uint64)
         self.weights = np.empty(_KEPT_WEIGHTS, np.int16)
 
-    def words_of(self, data: Data) -> NDArray[np.uint64]:
-        """A stream as words with spare zeros; overwritten by the next one."""
-        used = len(data) // _WORD_BYTES
+    def words_of(self, size_bytes: int) -> NDArray[np.uint64]:
+        """Room for a stream and, after it, spare zeros; overwritten by the next one."""
+        used = size_bytes // _WORD_BYTES
         count = used + 1 + kernels.SPARE_WORDS
         if self.words.size < count:
             self.words = np.empty(2 * count, np.uint64)
         words = self.words[:count]
         words[used:] = 0
-        words.view(np.uint8)[: len(data)] = np.frombuffer(data, dtype=np.uint8)
         return words
+
+    def weights_of(self, count: int) -> NDArray[np.int16]:
+        """Room for so many weights, kept unless they are very many."""
+        return self.weights if count <= _KEPT_WEIGHTS else np.empty(count, np.int16)
 
 
 _ROOM = _Room()
@@ -60,20 +68,23 @@ def _groups() -> NDArray[np.uint64]:
     return groups
 
 
-def decode_symbols(data: Data, count: int, room: NDArray[np.int16] | None = None) -> NDArray[np.int16]:
-    """The `count` weights of a stream in stream order, int16; StreamError if the stream is malformed or has another number.
-
-    They are in `room`, if it is given and has room for them.
-    """
-    words = _ROOM.words_of(data)
-    output = np.empty(count, dtype=np.int16) if room is None or room.size < count else room[:count]
+def decode_symbols(data: Data, count: int) -> NDArray[np.int16]:
+    """The `count` weights of a stream in stream order, int16; StreamError if the stream is malformed or has another number."""
+    words = _ROOM.words_of(len(data))
+    words.view(np.uint8)[: len(data)] = np.frombuffer(data, dtype=np.uint8)
+    output = np.empty(count, dtype=np.int16)
     status, position, decoded = kernels.decode_stream(words, len(data) * 8, _groups(), _ROOM.symbols, _ROOM.runs, output)
+    _check(status, position, decoded, len(data), count)
+    return output
+
+
+def _check(status: int, position: int, decoded: int, size_bytes: int, count: int) -> None:
+    """Raise StreamError if a kernel has found something wrong."""
     if status in (kernels.TOO_MANY, kernels.TOO_FEW):
         comparison = "more" if status == kernels.TOO_MANY else f"only {decoded}"
         raise StreamError(f"weight stream: must have {count} symbols, got {comparison} by bit {position}")
     if status != kernels.OK:
-        raise StreamError(f"weight stream: {_RULES[status]}, broken before bit {position} of {len(data) * 8}")
-    return output
+        raise StreamError(f"weight stream: {_RULES[status]}, broken before bit {position} of {size_bytes * 8}")
 
 
 def decode_weights(data: Data, shape: WeightShape, order: WeightOrder) -> NDArray[np.int16]:
@@ -84,8 +95,53 @@ def decode_weights(data: Data, shape: WeightShape, order: WeightOrder) -> NDArra
     return restore(decode_symbols(data, count_symbols(shape, order)), shape, order)
 
 
-def decode_groups(
-    data: Data, shape: WeightShape, order: WeightOrder, places: NDArray[np.int64], groups: NDArray[np.int8]
-) -> bool:
-    """Put the weights of one core's stream into `groups` of 16 channels, as `restore_groups`. Raises StreamError."""
-    return restore_groups(decode_symbols(data, count_symbols(shape, order), _ROOM.weights), shape, order, places, groups)
+@dataclass(frozen=True, slots=True)
+class GroupedStream:
+    """The stream of one core, and where its weights go.
+
+    `groups` are zeros for 16 channels of all cores each: four weights of every channel, then the next four. `places` says where
+    the weights (KH, KW, I) of the first channel of a group are.
+    """
+
+    data: NDArray[np.uint8]
+    shape: WeightShape
+    order: WeightOrder
+    places: NDArray[np.int64]
+    groups: NDArray[np.int8]
+
+
+def decode_groups(streams: Sequence[GroupedStream], num_threads: int = 1) -> list[bool]:
+    """Put the weights of streams into their groups; False for each that has one of more than 8 bits. Raises StreamError."""
+    rows = np.array([_row_of(stream) for stream in streams], group_kernels.STREAM)
+    shares = [np.ascontiguousarray(rows[k::num_threads]) for k in range(min(num_threads, rows.size))]
+    helpers = [threading.Thread(target=_decode_rows, args=(share,)) for share in shares[1:]]
+    for helper in helpers:
+        helper.start()
+    for share in shares[:1]:
+        _decode_rows(share)
+    for helper in helpers:
+        helper.join()
+    for k, share in enumerate(shares):
+        rows[k::num_threads] = share
+    results = (rows[name].tolist() for name in ("symbols", "status", "position", "decoded", "stray"))
+    return [_is_placed(stream.data, *numbers) for stream, *numbers in zip(streams, *results, strict=True)]
+
+
+def _row_of(stream: GroupedStream) -> tuple[object, ...]:
+    """A `STREAM`."""
+    data, groups = stream.data.ctypes.data, array_address(stream.groups)
+    count, order = grouped_order(stream.shape, stream.order, stream.groups.size)
+    return order, data, stream.data.size, count, array_address(stream.places), groups, 0, 0, 0, 0
+
+
+def _decode_rows(rows: NDArray[np.void]) -> None:
+    words, weights = _ROOM.words_of(int(rows["bytes"].max())), _ROOM.weights_of(int(rows["symbols"].max()))
+    group_kernels.decode_groups(rows, _groups(), words, _ROOM.symbols, _ROOM.runs, weights)
+
+
+def _is_placed(data: NDArray[np.uint8], count: int, status: int, position: int, decoded: int, stray: int) -> bool:
+    """Whether the kernel put all weights into groups. StreamError if the stream is malformed."""
+    _check(status, position, decoded, data.size, count)
+    if stray >= 0:
+        check_padding(decode_symbols(data, count), stray)
+    return stray != NO_BYTE

@@ -15,7 +15,7 @@ from npu.isa.weight_stream.kernels import order as kernels
 from npu.machine.rules import kernel_group, round_up, sub_kernel, widest_ifm_block
 from npu.records import dataclass
 
-Number = TypeVar("Number", np.int16, np.int64)
+Number = TypeVar("Number", np.uint8, np.int16)
 WeightShape = tuple[int, int, int, int]
 """Output channels of the operation (all cores), kernel height, kernel width, IFM depth (1 for depthwise)."""
 
@@ -106,37 +106,25 @@ def reorder(values: NDArray[np.int16], order: WeightOrder) -> NDArray[np.int16]:
 def restore(symbols: NDArray[np.int16], shape: WeightShape, order: WeightOrder) -> NDArray[np.int16]:
     """Weights (O of this core, KH, KW, I), int16, from symbols in stream order; StreamError if their number is wrong."""
     ofm_depth, height, width, ifm_depth = shape
-    _check_count(symbols, shape, order)
-    weights = np.empty(order.channels(ofm_depth) * height * width * ifm_depth, dtype=np.int16)
-    row = _row(shape, order, 0, 1)
-    source = np.require(symbols, np.int16, ["C", "W"])
-    _check_padding(symbols, kernels.move(source, weights, _NO_GROUPS, _NO_PLACES, row, kernels.TO_WEIGHTS))
-    return weights.reshape(order.channels(ofm_depth), height, width, ifm_depth)
-
-
-def restore_groups(
-    symbols: NDArray[np.int16], shape: WeightShape, order: WeightOrder, places: NDArray[np.int64], groups: NDArray[np.int8]
-) -> bool:
-    """Put the weights of `order.core` into `groups`, zeros, of 16 channels of all cores; False if a weight is no int8.
-
-    A group has four weights of each channel, then the next four; `places` says where the weights (KH, KW, I) of its first
-    channel are. StreamError as `restore`.
-    """
-    _check_count(symbols, shape, order)
-    row = _row(shape, order, order.core, order.cores)
-    row["group_bytes"] = groups.size // -(-shape[0] // kernels.GROUP)
-    stray = kernels.move(symbols, symbols[:0], groups, places, row, kernels.TO_GROUPS)
-    _check_padding(symbols, stray)
-    return bool(stray != kernels.NO_BYTE)
-
-
-def _check_count(symbols: NDArray[np.int16], shape: WeightShape, order: WeightOrder) -> None:
     expected = count_symbols(shape, order)
     if symbols.shape != (expected,):
         raise StreamError(f"weight stream: must have {expected} symbols for shape {shape}, got {symbols.shape}")
+    weights = np.empty(order.channels(ofm_depth) * height * width * ifm_depth, dtype=np.int16)
+    row = _row(shape, order, 0, 1)
+    source = np.require(symbols, np.int16, ["C", "W"])
+    check_padding(symbols, kernels.move(source, weights, _NO_GROUPS, _NO_PLACES, row, kernels.TO_WEIGHTS))
+    return weights.reshape(order.channels(ofm_depth), height, width, ifm_depth)
 
 
-def _check_padding(symbols: NDArray[np.int16], stray: int) -> None:
+@functools.lru_cache(maxsize=1 << 10)
+def grouped_order(shape: WeightShape, order: WeightOrder, groups_bytes: int) -> tuple[int, tuple[int, ...]]:
+    """Symbols in the stream of `order.core`, and the `kernels.ORDER` by which they become groups of 16 channels."""
+    group_bytes = groups_bytes // -(-shape[0] // kernels.GROUP)
+    return count_symbols(shape, order), _numbers(shape, order, order.core, order.cores, group_bytes)
+
+
+def check_padding(symbols: NDArray[np.int16], stray: int) -> None:
+    """Raise StreamError unless `stray`, the first padding symbol that is not 0, is -1."""
     if stray >= 0:
         raise StreamError(f"weight stream: padding symbol {stray} must be 0, got {symbols[stray]}")
 
@@ -181,13 +169,14 @@ def _check(shape: WeightShape, order: WeightOrder) -> None:
 
 
 def _row(shape: WeightShape, order: WeightOrder, channel_start: int, channel_step: int) -> NDArray[np.void]:
-    """What the kernel takes; the shape has been checked."""
-    ofm_depth, height, width, ifm_depth = shape
-    row = np.zeros(1, kernels.ORDER)
-    row["mode"], row["depth"], row["element_rounding"] = order.mode, order.channels(ofm_depth), order.element_rounding
-    row["kernel_height"], row["kernel_width"], row["ifm_depth"] = height, width, ifm_depth
-    row["block_depth"], row["ifm_block_depth"] = order.core_block_depth, order.ifm_block_depth
-    row["ofm_ublock_depth"], row["ifm_ublock_depth"] = order.ofm_ublock_depth, order.ifm_ublock_depth
-    row["sub_kernel_height"], row["sub_kernel_width"] = order.sub_kernel
-    row["channel_start"], row["channel_step"] = channel_start, channel_step
-    return row
+    return np.array([_numbers(shape, order, channel_start, channel_step)], kernels.ORDER)
+
+
+def _numbers(
+    shape: WeightShape, order: WeightOrder, channel_start: int, channel_step: int, group_bytes: int = 0
+) -> tuple[int, ...]:
+    """A `kernels.ORDER`; the shape has been checked."""
+    depth, ublocks = order.channels(shape[0]), (order.ofm_ublock_depth, order.ifm_ublock_depth)
+    blocks = order.core_block_depth, order.ifm_block_depth
+    channels = channel_start, channel_step, group_bytes
+    return order.mode, depth, *shape[1:], *blocks, *ublocks, *order.sub_kernel, order.element_rounding, *channels

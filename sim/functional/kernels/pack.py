@@ -6,8 +6,8 @@ import numpy as np
 
 from npu.machine.kernels.rows import integers
 from npu.native import types as ty
-from npu.native.kernel import kernel
-from npu.numerics.output_stage import FLOOR, REQUANTIZE, STAGE, STAGE_ARGUMENTS, fill_channels
+from npu.native.kernel import RowsAt, keep, kernel
+from npu.numerics.output_stage import CHANNELS, FLOOR, REQUANTIZE, STAGE_ARGUMENTS, fill_channels
 
 GROUP_BYTES = 64
 """What 16 channels have of the weights for four inputs."""
@@ -54,44 +54,65 @@ def make_stage(biases, scales, shifts, bounds, zero_point, limit, is_floor, stag
     return fill_channels(biases, scales, shifts, bounds, zero_point, limit, is_floor, stage)
 
 
-CHANNEL_RULES = np.dtype(
+PACKED = np.dtype(
     integers(
+        *("groups", "length", "blocks"),  # address of the weights, bytes of each block of 16 channels, and how many
+        *("first", "depth"),  # of the channels of all: the first one, and how many
+        "stage",  # address of its zeroed CHANNELS
         "input_offset",  # what the kernels' inputs are larger by than the operation's
         "reach",  # largest magnitude of the operation's inputs
         "zero_point",  # of the output
-        "limit",  # bound of sums
-        "max_shift",
         "is_clamped",  # whether no negative result is left
+        "finish",  # filled in: the output stage, or IMPOSSIBLE
     )
 )
-RULES = ty.record(CHANNEL_RULES)[::1]
+"""An operation whose weights are packed."""
+_stage_at, _bytes_at, _words_at = (RowsAt(element, has_length=True) for element in (ty.record(CHANNELS), ty.int8, ty.int64))
 
 
-@kernel(ty.int64(ty.int8[::1], ty.int64[::1], ty.int64[::1], ty.int64[::1], RULES, STAGE))
-def make_channels(groups, biases, scales, shifts, rules, stage):  # type: ignore[no-untyped-def]
-    """Fill the zeroed `stage` for packed weights. Returns the output stage, or IMPOSSIBLE if a sum may leave what it can do."""
-    rule, depth, blocks = rules[0], shifts.shape[0], stage.shape[0]
-    length = groups.shape[0] // blocks
+@kernel(ty.void(ty.record(PACKED)[::1], ty.int64[::1], ty.int64[::1], ty.int64[::1], ty.int64, ty.int64))
+def make_channels(operations, biases, scales, shifts, limit, max_shift):  # type: ignore[no-untyped-def]
+    """Make the stages of operations and say their output stages; IMPOSSIBLE if a sum or a shift may leave what those can do."""
+    size = shifts.shape[0]
+    moved, bounds = np.empty(size, np.int64), np.empty(size, np.int64)
+    for index in range(operations.shape[0]):
+        one = operations[index]
+        first, depth = one.first, one.depth
+        bound = _sum_up(one, biases, moved, bounds)
+        low, high = np.int64(64), np.int64(0)
+        for c in range(first, first + depth):
+            low, high = min(low, shifts[c]), max(high, shifts[c])
+        is_floor = one.is_clamped != 0 and low >= 32
+        one.finish = FLOOR if is_floor else REQUANTIZE
+        stage, at = _stage_at(one.stage, one.blocks), 8 * first
+        own_biases, own_bounds = _words_at(moved.ctypes.data + at, depth), _words_at(bounds.ctypes.data + at, depth)
+        own_scales, own_shifts = _words_at(scales.ctypes.data + at, depth), _words_at(shifts.ctypes.data + at, depth)
+        if (
+            high > max_shift
+            or bound >= limit
+            or not fill_channels(own_biases, own_scales, own_shifts, own_bounds, one.zero_point, limit, is_floor, stage)
+        ):
+            one.finish = IMPOSSIBLE
+    keep(moved, bounds, scales, shifts)
+
+
+@kernel(ty.int64(ty.record(PACKED), ty.int64[::1], ty.int64[::1], ty.int64[::1]))
+def _sum_up(one, biases, moved, bounds):  # type: ignore[no-untyped-def]
+    """Fill `moved` with biases for the kernels' inputs, `bounds` with largest magnitudes of sums; the largest of them."""
     totals, magnitudes = np.empty(GROUP_BYTES, np.int32), np.empty(GROUP_BYTES, np.int32)
-    moved, bounds = np.empty(depth, np.int64), np.empty(depth, np.int64)
-    low, high, bound = np.int64(64), np.int64(0), np.int64(0)
-    for block in range(blocks):
+    groups, bound = _bytes_at(one.groups, one.blocks * one.length), np.int64(0)
+    for block in range(one.blocks):
         totals[:] = 0
         magnitudes[:] = 0
-        for start in range(block * length, (block + 1) * length, GROUP_BYTES):
+        for start in range(block * one.length, (block + 1) * one.length, GROUP_BYTES):
             for k in range(GROUP_BYTES):
                 value = np.int32(groups[np.uint64(start) + np.uint64(k)])
                 totals[np.uint64(k)] += value
                 magnitudes[np.uint64(k)] += abs(value)
-        for c in range(16 * block, min(depth, 16 * block + 16)):
-            total, magnitude = np.int64(0), np.int64(0)
-            for k in range(4 * (c % 16), 4 * (c % 16) + 4):
+        for lane in range(min(np.int64(16), one.depth - 16 * block)):
+            total, magnitude, c = np.int64(0), np.int64(0), one.first + 16 * block + lane
+            for k in range(4 * lane, 4 * lane + 4):
                 total, magnitude = total + totals[k], magnitude + magnitudes[k]
-            moved[c], bounds[c] = biases[c] - rule.input_offset * total, magnitude * rule.reach + abs(biases[c])
-            low, high, bound = min(low, shifts[c]), max(high, shifts[c]), max(bound, bounds[c])
-    is_floor = rule.is_clamped != 0 and low >= 32
-    if high > rule.max_shift or bound >= rule.limit:
-        return IMPOSSIBLE
-    if not fill_channels(moved, scales, shifts, bounds, rule.zero_point, rule.limit, is_floor, stage):
-        return IMPOSSIBLE
-    return FLOOR if is_floor else REQUANTIZE
+            moved[c], bounds[c] = biases[c] - one.input_offset * total, magnitude * one.reach + abs(biases[c])
+            bound = max(bound, bounds[c])
+    return bound

@@ -317,7 +317,7 @@ def test_maps_without_gaps_are_combined_as_one_line(mode: ElementwiseMode, scali
         )
         row = make_row(operation, memory)
         assert row.kind in (rows.VALUES, rows.ELEMENTWISE)  # sums beyond what the fast kernels hold
-        lines += int(row.kind == rows.ELEMENTWISE and row.numbers["is_flat"])
+        lines += int(row.kind == rows.ELEMENTWISE and row.fields.get("is_flat", 0))
         assert_exact(bench, operation, row.kind, memory)
     assert lines >= 4
 

@@ -14,7 +14,6 @@ from npu.isa.weight_stream.order import (
     interleave_cores,
     reorder,
     restore,
-    restore_groups,
 )
 
 from tests.naive.weight_stream import sequence
@@ -65,34 +64,6 @@ def test_restoring_gives_back_this_cores_weights(case: str) -> None:
     assert np.array_equal(restore(reorder(weights, order), shape, order), weights[order.core :: order.cores])
 
 
-@pytest.mark.parametrize("is_reversed", [False, True])
-@pytest.mark.parametrize("case", CASES)
-def test_groups_hold_the_weights_where_they_belong(case: str, is_reversed: bool) -> None:
-    shape, order, _ = CASES[case]
-    weights = random_weights(shape).reshape(shape[0], -1)
-    elements = np.arange(weights.shape[1])[:: -1 if is_reversed else 1]
-    places = elements // 4 * 64 + elements % 4
-    groups = np.zeros(-(-shape[0] // 16) * -(-elements.size // 4) * 64, np.int8)
-    assert restore_groups(reorder(weights.reshape(shape), order), shape, order, places, groups)
-    expected = np.zeros((-(-shape[0] // 16) * 16, -(-elements.size // 4) * 4), np.int8)
-    expected[order.core : shape[0] : order.cores, elements] = weights[order.core :: order.cores]
-    by_group = expected.reshape(-(-shape[0] // 16), 16, -1, 4).transpose(0, 2, 1, 3)
-    assert np.array_equal(groups, by_group.reshape(-1))
-
-
-@pytest.mark.parametrize(
-    ("weight", "fits"), [(127, True), (-128, True), (128, False), (-129, False), (255, False), (-255, False)]
-)
-@pytest.mark.parametrize("depth", [8, 7])
-def test_groups_take_weights_of_eight_bits(weight: int, fits: bool, depth: int) -> None:
-    shape, order = (1, 1, 1, depth), WeightOrder(block_depth=8)
-    weights = np.zeros(shape, np.int16)
-    weights[0, 0, 0, 5] = weight
-    elements = np.arange(8)[:depth]
-    places = elements // 4 * 64 + elements % 4
-    assert restore_groups(reorder(weights, order), shape, order, places, np.zeros(128, np.int8)) == fits
-
-
 def test_two_cores_interleave_their_channels() -> None:
     weights = random_weights((7, 1, 2, 3))
     assert np.array_equal(interleave_cores([weights[0::2], weights[1::2]]), weights)
@@ -109,8 +80,6 @@ def test_a_padding_symbol_must_be_zero() -> None:
     symbols[-1] = 3
     with pytest.raises(StreamError, match=r"padding symbol 255 must be 0, got 3"):
         restore(symbols, (1, 1, 1, 1), order)
-    with pytest.raises(StreamError, match="padding symbol"):
-        restore_groups(symbols, (1, 1, 1, 1), order, np.zeros(1, np.int64), np.zeros(64, np.int8))
 
 
 REFUSED: dict[str, tuple[WeightShape, WeightOrder, str]] = {
