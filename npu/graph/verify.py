@@ -5,7 +5,8 @@ A check yields one sentence per defect. `verify` raises for the first one, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from npu.graph.wire import NumberField, Vector, wire_fields
 MAX_TENSOR_BYTES = 1 << 36
 """More than any tensor of a real model; keeps sums of sizes far from 64 bits."""
 MAX_RANK = 64
+MAX_EXTENT = (1 << 31) - 1
+"""What files and operators count dimensions in: int32."""
 
 GraphInvariant = Callable[[Graph], Iterator[str]]
 
@@ -74,13 +77,21 @@ def _tensors(graph: Graph) -> Iterator[str]:
             yield f"tensor {index} {tensor.name!r}: {defect}"
 
 
+def extents_defect(shape: Sequence[int], element_bytes: int) -> str | None:
+    """Why no array can have the shape. An array without elements takes no memory, but NumPy multiplies its other dimensions."""
+    if len(shape) > MAX_RANK:
+        return f"must have at most {MAX_RANK} dimensions, got {len(shape)}"
+    if any(not 0 <= size <= MAX_EXTENT for size in shape):
+        return f"dimensions must be in [0, {MAX_EXTENT}], got {list(shape)}"
+    if math.prod(size or 1 for size in shape) * element_bytes > MAX_TENSOR_BYTES:
+        return f"must have at most {MAX_TENSOR_BYTES} bytes, dimensions of 0 aside, got shape {list(shape)}"
+    return None
+
+
 def _shape_defect(tensor: Tensor) -> str | None:
-    if len(tensor.shape) > MAX_RANK:
-        return f"must have at most {MAX_RANK} dimensions, got {len(tensor.shape)}"
-    if any(size < 0 for size in tensor.shape):
-        return f"dimensions must not be negative, got {list(tensor.shape)}"
-    if tensor.elements * max(tensor.dtype.bits, 8) // 8 > MAX_TENSOR_BYTES:
-        return f"must have at most {MAX_TENSOR_BYTES} bytes, got shape {list(tensor.shape)} of {tensor.dtype}"
+    defect = extents_defect(tensor.shape, max(tensor.dtype.bits, 8) // 8)
+    if defect:
+        return defect
     signature = tensor.shape_signature
     if signature is not None and any(size < -1 for size in signature):
         return f"shape signature must hold sizes or -1, got {list(signature)}"

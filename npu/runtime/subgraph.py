@@ -17,7 +17,7 @@ from npu.graph.dtype import DType
 from npu.graph.ethos_u import CUSTOM_CODE as ETHOS_U
 from npu.graph.graph import ABSENT, Graph, Model, Op
 from npu.graph.partition import ORDERED_CUSTOM_CODES, NodeSubset, orders, partition_nodes
-from npu.graph.verify import MAX_RANK
+from npu.graph.verify import extents_defect
 from npu.progress import Progress, counted
 from npu.runtime.buffer_handles import BufferHandles
 from npu.runtime.delegate import (
@@ -384,10 +384,10 @@ class Subgraph:
             return
         if tensor.is_constant:
             raise InterpreterError(f"tensor {tensor.index} '{tensor.name}': must not be a constant to be written")
-        if len(shape) > MAX_RANK:
-            where = f"tensor {tensor.index} '{tensor.name}'"
-            raise InterpreterError(f"{where}: must have at most {MAX_RANK} dimensions, got {len(shape)}")
         dtype = storage_of(tensor.dtype)
+        defect = extents_defect(shape, dtype.itemsize)
+        if defect:
+            raise InterpreterError(f"tensor {tensor.index} '{tensor.name}': {defect}")
         needed, limit = math.prod(shape) * dtype.itemsize, largest_tensor_bytes()
         if needed > limit:
             where = f"tensor {tensor.index} '{tensor.name}' of shape {list(shape)}"

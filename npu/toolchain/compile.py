@@ -83,9 +83,8 @@ class Compiled(Tabular):
         return f"{self.report.headline()}, {len(self.content):,} bytes"
 
     def save(self, path: str | Path) -> None:
-        """Write the file; an existing one is replaced only when the new one is complete. CompileError if it could not run."""
+        """Write the file; an existing one is replaced only when the new one is complete."""
         require_type("path", path, PATH, "the path of a file")
-        verify_written(self.content, str(path), self.variant)
         write_atomically(Path(path), self.content)
 
 
@@ -97,7 +96,7 @@ def compile(
     progress: Progress | None = None,
     observers: tuple[Observer, ...] = (),
 ) -> Compiled:
-    """Compile the NPU part of a model. ModelError, ConfigError or CompileError say what is at fault.
+    """Compile the NPU part of a model. ModelError, ConfigError or CompileError say what is at fault, also if it could not run.
 
     `input_shapes` are those of inputs by name, in place of the file's; all other shapes follow from them. `observers` see what
     the compiler has after every pass.
@@ -108,6 +107,7 @@ def compile(
     source, name = with_input_shapes(load_plain(model, content), shapes), model_name(model)
     compilation = compile_in_session(source, name, session, progress=progress, observers=observers)
     compiled = compilation.written(name)
+    verify_written(compiled.content, name, compiled.variant)
     report = dataclasses.replace(compiled.report, model_sha256=digest(content), compiled_sha256=digest(compiled.content))
     return dataclasses.replace(compiled, report=report)
 

@@ -1,4 +1,4 @@
-"""A compiled file is read again before it is written: one that npu run would refuse is none."""
+"""What was compiled is read again before anybody gets it: a file that npu run would refuse is none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def verify_written(content: bytes, name: str, variant: Variant) -> None:
         if _runs_on_cpu(model):
             _prepare(model, file)
     except UserError as error:
-        raise CompileError(f"{name}: nothing is written, since npu run would refuse it: {error}") from error
+        raise CompileError(f"{name}: nothing is compiled, since npu run would refuse the file: {error}") from error
 
 
 def _runs_on_cpu(model: Model) -> bool:

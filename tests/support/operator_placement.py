@@ -10,10 +10,12 @@ from functools import cache
 
 import numpy as np
 
-import npu
+from npu.compiler.block_config import BlockChooser
 from npu.graph.ethos_u import is_npu_job
 from npu.graph.placement import Device
+from npu.hardware.catalogue import load_variant
 from npu.tflite.reader import read_model
+from npu.toolchain.compile import compile_in_memory
 
 from tests.support.shared import ROOT
 from tests.support.vela import compile_with_vela
@@ -56,7 +58,8 @@ def models(name: str) -> tuple[bytes, ...]:
 @cache
 def ours(name: str) -> list[bool]:
     """Whether each model of a row goes to the NPU as a whole."""
-    found = (npu.compile(model, target=TARGET).compiled_model.placement.ops for model in models(name))
+    chooser = BlockChooser(load_variant(TARGET))
+    found = (compile_in_memory(read_model(model), name, chooser).compiled_model.placement.ops for model in models(name))
     return [all(op.device is Device.NPU for op in ops) for ops in found]
 
 

@@ -47,10 +47,12 @@ def _copied(graph: GraphState, mode: MemoryMode, chooser: BlockChooser) -> Graph
 
 
 def _candidates(program: Program, mode: MemoryMode) -> Iterator[Storage]:
-    """The inputs that nothing in the program writes, and that are small beside the fast memory."""
+    """The inputs that the program reads and nothing in it writes, and that are small beside the fast memory."""
+    read = {view.storage for step in program.steps for view in reads(step)}
     written = {step.ofm.storage for step in program.steps}
     for _, storage in program.inputs:
-        if storage not in written and storage.element.bits < 32 and storage.bytes * _CACHE_SHARE <= mode.arena_cache_bytes:
+        is_only_read = storage in read and storage not in written
+        if is_only_read and storage.element.bits < 32 and storage.bytes * _CACHE_SHARE <= mode.arena_cache_bytes:
             yield storage
 
 

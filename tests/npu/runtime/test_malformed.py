@@ -85,3 +85,30 @@ def test_a_tensor_that_only_a_huge_memory_could_hold_is_refused_before_it_is_mad
         UserError, match=rf"tensor 0 .*must take at most {memory // 16} bytes, a sixteenth of this machine's memory"
     ):
         interpreter.allocate_tensors()
+
+
+HUGE = np.array([1 << 30, 1 << 30, 1 << 30, 0], np.int32)
+SHAPES_THAT_NO_ARRAY_CAN_HAVE = {
+    "reshape": (lambda b: b.op("RESHAPE", [b.input((0,), DType.INT32), b.constant(HUGE)], (0,), DType.INT32), "bytes"),
+    "tile": (lambda b: b.op("TILE", [b.input((1, 1, 1, 0), DType.INT32), b.constant(HUGE)], (0,), DType.INT32), "bytes"),
+    "pad": (
+        lambda b: b.op(
+            "PAD",
+            [b.input((1, 0), DType.INT32), b.constant(np.array([[1 << 30, 1 << 30], [0, 0]], np.int32))],
+            (1, 0),
+            DType.INT32,
+        ),
+        r"dimensions must be in \[0, 2147483647\], got \[2147483649, 0\]",
+    ),
+}
+"""Operators that make an array without elements, whose other dimensions leave what counts them."""
+
+
+@pytest.mark.parametrize("case", SHAPES_THAT_NO_ARRAY_CAN_HAVE)
+def test_a_shape_without_elements_that_no_array_can_have_is_refused(case: str) -> None:
+    make, message = SHAPES_THAT_NO_ARRAY_CAN_HAVE[case]
+    b = ModelBuilder()
+    b.output(make(b))
+    interpreter = CpuInterpreter(model_content=b.build())
+    with pytest.raises(UserError, match=message):
+        interpreter.allocate_tensors()

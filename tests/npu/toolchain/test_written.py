@@ -1,4 +1,4 @@
-"""Compile writes nothing that cannot run: models with a fault that each verb answers with an error of the user's kind."""
+"""Compile makes nothing that cannot run: models with a fault that each verb answers with an error of the user's kind."""
 
 from __future__ import annotations
 
@@ -71,6 +71,14 @@ def shape_of_nothing() -> bytes:
     return b.build()
 
 
+def reverse_beside_the_npu() -> bytes:
+    b = ModelBuilder()
+    x, scalar = b.input(MAP, I8, scale=0.1), b.input((), I8, scale=0.1)
+    b.output(b.op("RELU", [x], MAP, I8, scale=0.1))
+    b.output(b.op("REVERSE_V2", [scalar, b.constant(np.zeros(0, np.float32))], (), I8, scale=0.1))
+    return b.build()
+
+
 SCALAR: Sequence[Any] = ((), ints(0))
 SAME = at.Conv2DOptions(at.Padding.SAME, 1, 1)
 POOL = at.Pool2DOptions(at.Padding.SAME, 1, 1, 1, 1, RELU6)
@@ -104,21 +112,17 @@ CASES: dict[str, Callable[[], bytes]] = {
     "no quantization": lambda: convolution(SAME, scale=None),
     "weights without quantization": lambda: convolution(SAME, weight_scale=None),
     "weights with a scale of 0": lambda: convolution(SAME, weight_scale=0.0),
+    "float axes of a scalar beside work of the NPU": reverse_beside_the_npu,
     "options of another operator": lambda: one("MAX_POOL_2D", [MAP], MAP, at.SoftmaxOptions(1.0)),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_model_that_cannot_run_is_refused_by_compile_run_and_interpreter(case: str, tmp_path: Path) -> None:
+def test_a_model_that_cannot_run_is_refused_by_compile_run_and_interpreter(case: str) -> None:
     model = CASES[case]()
-    for verb in (
-        lambda content: npu.compile(content).save(tmp_path / "made"),
-        npu.run,
-        lambda content: npu.Interpreter(model_content=content).allocate_tensors(),
-    ):
+    for verb in (npu.compile, npu.run, lambda content: npu.Interpreter(model_content=content).allocate_tensors()):
         with pytest.raises(UserError):
             verb(model)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -127,7 +131,7 @@ def test_check_answers_or_refuses_a_model_that_cannot_run(case: str) -> None:
         placement = npu.check(CASES[case]())
     except UserError:
         return
-    assert len(placement.ops) == 1
+    assert 1 <= len(placement.ops) <= 2
 
 
 def test_no_file_is_left_where_one_would_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,4 +139,4 @@ def test_no_file_is_left_where_one_would_not_run(tmp_path: Path, capsys: pytest.
     source.write_bytes(CASES["complex axes"]())
     assert main(["compile", str(source), "-o", str(made)]) == 1
     assert not made.exists()
-    assert "nothing is written, since npu run would refuse it" in capsys.readouterr().err
+    assert "nothing is compiled, since npu run would refuse the file" in capsys.readouterr().err
