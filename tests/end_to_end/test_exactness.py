@@ -6,8 +6,10 @@ FULLY_CONNECTED is compared by the hardware's rounding (two roundings), which Li
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +38,7 @@ LARGE = (
 
 
 LARGE_TARGETS = ("ethos-u55-128", "ethos-u65-512")
-"""Those of the default run; the small models and the random operators are tried on all."""
+"""Those of the default run, one for a model; the small models and the random operators are tried on all."""
 
 
 @lru_cache(maxsize=32)
@@ -72,10 +74,14 @@ def test_a_small_real_model_is_exact(name: str, target: str) -> None:
     assert_exact(shared_models()[name].read_bytes(), target, SEEDS)
 
 
-@pytest.mark.parametrize(
-    "target", [pytest.param(target, marks=() if target in LARGE_TARGETS else pytest.mark.slow) for target in TARGETS]
-)
-@pytest.mark.parametrize("name", _real(LARGE))
+def _large_cases() -> Iterator[Any]:
+    for number, name in enumerate(_real(LARGE)):
+        for target in TARGETS:
+            is_quick = target == LARGE_TARGETS[number % len(LARGE_TARGETS)]
+            yield pytest.param(name, target, marks=() if is_quick else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("name", "target"), list(_large_cases()))
 def test_a_large_real_model_is_exact(name: str, target: str) -> None:
     assert_exact(shared_models()[name].read_bytes(), target, SEEDS)
 

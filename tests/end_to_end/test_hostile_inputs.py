@@ -208,7 +208,7 @@ def baselines(content: str, rng: random.Random, count: int) -> Iterator[str]:
         yield json.dumps(document)
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [25, pytest.param(1000, marks=pytest.mark.slow)])
 def test_a_baseline_of_any_values_is_judged_or_refused(
     count: int, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -402,12 +402,15 @@ def numeric_fields(cls: type, value: object, key: tuple[str, ...] = ()) -> Itera
                 yield here
 
 
-@pytest.mark.parametrize("value", ["-1", ".nan", ".inf", "1.0e+300", "-0.5", "'12'", "many", "[1]", "true", "9" * 40])
+IMPOSSIBLE = ("-1", ".nan", ".inf", "1.0e+300", "-0.5", "'12'", "many", "[1]", "true", "9" * 40)
+
+
+@pytest.mark.parametrize("value", IMPOSSIBLE)
 def test_no_number_takes_what_no_hardware_can_have(value: str, write) -> None:
-    variant = dataclasses.replace(load_variant("ethos-u65-512"))
-    keys = list(numeric_fields(Variant, variant))
+    """Every key gets two of the values, every value a fifth of the keys."""
+    keys = list(numeric_fields(Variant, load_variant("ethos-u65-512")))
     assert len(keys) > 100
-    for key in keys:
+    for key in keys[IMPOSSIBLE.index(value) % 5 :: 5]:
         nested = "".join(f"{'  ' * depth}{name}:\n" for depth, name in enumerate(key)).rstrip("\n")
         message = refusal(write(f"extends: ethos-u65-512\n{nested} {value}\n"))
         assert re.search(

@@ -28,7 +28,7 @@ _VELA_LINE = re.compile(r"^0x[0-9a-f]+: ([0-9a-f]{8}|\s{8}) ([0-9a-f]{4}) ([0-9a
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_assembling_a_listing_gives_the_same_words(name: str, data: st.DataObject) -> None:
     words = encode(data.draw(operations(VARIANTS[name])), VARIANTS[name])

@@ -22,7 +22,7 @@ COPY = Dma(source=DmaSide(0, 0x100), destination=DmaSide(1, 0x200), length_bytes
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
 def test_decoding_gives_back_the_operations(name: str, data: st.DataObject) -> None:
     variant = VARIANTS[name]

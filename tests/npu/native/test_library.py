@@ -63,7 +63,14 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_library_that_is_damaged_or_foreign_is_made_again(damage: str, made: Path, tmp_path: Path) -> None:
+def test_a_library_that_is_damaged_or_foreign_counts_as_missing(damage: str, made: Path) -> None:
+    whole = library_in(made).read_bytes()
+    assert store.decode(GROUP, cpu.current(), whole) is not None
+    assert store.decode(GROUP, cpu.current(), DAMAGE[damage](whole)) is None
+
+
+@pytest.mark.parametrize("damage", ["truncated", *(pytest.param(name, marks=pytest.mark.slow) for name in DAMAGE)])
+def test_a_library_that_counts_as_missing_is_made_again(damage: str, made: Path, tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     shutil.copytree(made, folder)
     path = library_in(folder)
@@ -182,6 +189,10 @@ def test_every_module_with_kernels_belongs_to_a_group() -> None:
             assert module in sources.modules_of(sources.group_of(module))
 
 
+IN_EVERY_RUN = ("x86-64", "aarch64")
+"""CPUs that objects are made for in every run: one of each architecture."""
+
+
 def test_an_object_that_needs_more_than_the_c_library_is_refused() -> None:
     calling = (
         'target triple = "x"\ndeclare void @PyErr_Clear()\ndefine void @f() {\n  call void @PyErr_Clear()\n  ret void\n}\n'
@@ -190,7 +201,10 @@ def test_an_object_that_needs_more_than_the_c_library_is_refused() -> None:
         link.make_object([calling], ["f"], cpu.current())
 
 
-@pytest.mark.parametrize("tier", cpu.TIERS, ids=lambda tier: tier.name)
+@pytest.mark.parametrize(
+    "tier",
+    [pytest.param(tier, marks=() if tier.name in IN_EVERY_RUN else pytest.mark.slow, id=tier.name) for tier in cpu.TIERS],
+)
 def test_an_object_is_made_for_every_cpu(tier: cpu.CpuTier, tmp_path: Path) -> None:
     code = (
         "import sys; from npu.native import make, cpu; sys.stdout.buffer.write(make.make(sys.argv[1], cpu.named(sys.argv[2])))"

@@ -635,7 +635,7 @@ def test_a_radius_at_the_end_of_its_range_makes_all_channels_neighbours() -> Non
     np.testing.assert_array_equal(*made)
 
 
-@pytest.mark.parametrize("size", [(65, 65), (64, 127), (1000, 65535)], ids=str)
+@pytest.mark.parametrize("size", [(65, 65), (64, 127), (20, 65535)], ids=str)
 def test_a_map_of_one_element_is_enlarged_to_any_size(size: tuple[int, int]) -> None:
     """The rounded scale leads behind it, where the reference kernel reads on."""
     x, options = np.array([[[[7, -9]]]], np.int8), at.ResizeBilinearOptions(False, False)

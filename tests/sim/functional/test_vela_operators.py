@@ -144,8 +144,8 @@ def test_an_operator_alone_equals_the_reference(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(FORMULAS))
 def test_where_velas_stream_means_something_else_it_is_known_exactly(name: str) -> None:
-    results = [check(name, seed, TARGETS[seed % len(TARGETS)]) for seed in range(8)]
-    assert results.count("npu") >= 4
+    results = [check(name, seed, TARGETS[seed % len(TARGETS)]) for seed in range(4)]
+    assert results.count("npu") >= 2
 
 
 @pytest.mark.slow
@@ -202,18 +202,18 @@ UNLIKE_LITERT = sorted(set(FORMULAS) - NO_KERNEL)
 
 @pytest.mark.parametrize("name", UNLIKE_LITERT)
 def test_every_formula_is_needed(name: str) -> None:
-    different = 0
-    for seed in range(SEEDS):
+    def differs(seed: int) -> bool:
         model, inputs = built(name, seed)
         theirs = with_builtin_kernels(model, inputs) if name.startswith("SUM") else reference(model, inputs)[0]
-        different += not np.array_equal(FORMULAS[name](read_model(model), inputs).reshape(theirs.shape), theirs)
-    assert different > 0
+        return not np.array_equal(FORMULAS[name](read_model(model), inputs).reshape(theirs.shape), theirs)
+
+    assert any(map(differs, range(SEEDS)))
 
 
 @pytest.mark.parametrize("name", ["SUM-int16", "PRELU-int16", "TRANSPOSE-uint8", "NEG-int8", "EXP-int8"])
 def test_the_simulator_equals_the_naive_twin_on_these_streams(name: str) -> None:
     compared = 0
-    for seed in range(12):
+    for seed in range(6):
         model, inputs = built(name, seed)
         compiled = compile_forked(model, "ethos-u55-128")
         if not is_compiled(read_model(compiled)):
@@ -221,7 +221,7 @@ def test_the_simulator_equals_the_naive_twin_on_these_streams(name: str) -> None
         compared += 1
         for ours, theirs in zip(simulate(compiled, inputs), twin(compiled, "ethos-u55-128", inputs), strict=True):
             np.testing.assert_array_equal(ours, theirs)
-    assert compared >= 4
+    assert compared >= 2
 
 
 @pytest.mark.parametrize("dtype", [I16, I32], ids=str)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from npu.compiler.lower.table import LOWERED
@@ -25,7 +28,16 @@ def lowerable(graph: Graph) -> bool:
     return kinds and all(graph.tensors[t].dtype is DType.INT8 for op in graph.ops for t in op.outputs)
 
 
-@pytest.mark.parametrize("name", sorted(set(MODELS) & set(shared_models())))
+LARGE = {"mlperf_vww_int8", "yolo-fastest_192_face_v4", "mobilenet_v2_1.0_224_INT8", "kws_micronet_m_int8"}
+"""Those that `test_exactness.py` compares as compiled files in every run."""
+
+
+def _models() -> Iterator[Any]:
+    for name in sorted(set(MODELS) & set(shared_models())):
+        yield pytest.param(name, marks=pytest.mark.slow if name in LARGE else ())
+
+
+@pytest.mark.parametrize("name", list(_models()))
 def test_real_models_equal_the_reference(name: str) -> None:
     graph = read_model(shared_models()[name]).graphs[0]
     if not lowerable(graph):
