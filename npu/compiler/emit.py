@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -73,12 +74,15 @@ def emit_operations(jobs: Sequence[Job], addresses: Addresses, constants: Consta
         issued = [pair for pair in pending if pair[0].issue <= event]
         pending = pending[len(issued) :]
         due = sum(transfer.use <= event for transfer, _ in issued)
-        copies = [(_slice_copy(t.constants, place), jobs[t.use - addresses.start].step.source) for t, place in issued]
+        copies = [
+            [(copy, jobs[t.use - addresses.start].step.source) for copy in _slice_copies(t.constants, place)]
+            for t, place in issued
+        ]
         loads = [(_table_copy(uses[at], slots[at], variant), jobs[at].step.source) for at in tables.get(index, ())]
-        for copy, source in (*copies[:due], *loads, *copies[due:]):
+        for copy, source in itertools.chain(*copies[:due], loads, *copies[due:]):
             order.append(copy)
             sources.append(source)
-        order.append(_kernel(job, slots[index], _constants_place(job, addresses, event), addresses, constants))
+        order.append(_kernel(job, slots[index], event, addresses, constants))
         sources.append(job.step.source)
     operations, sources = insert_waits(order, sources, variant)
     return [*operations, Stop()], [*sources, NO_SOURCE]
@@ -123,26 +127,28 @@ def _table_copy(use: TableUse | None, slot: TableSlot | None, variant: Variant) 
     return Dma(source=DmaSide(Region.CONSTANTS, use.offset), destination=DmaSide(None, address), length_bytes=use.length_bytes)
 
 
-def _slice_copy(constants: WeightSlice, place: RegionOffset) -> Dma:
-    return Dma(
-        source=DmaSide(Region.CONSTANTS, constants.offset),
-        destination=DmaSide(place.region, place.offset),
-        length_bytes=constants.bytes,
-    )
+def _slice_copies(constants: WeightSlice, place: RegionOffset) -> list[Dma]:
+    sizes = [size for _, size in constants.pieces]
+    return [
+        Dma(
+            source=DmaSide(Region.CONSTANTS, offset),
+            destination=DmaSide(place.region, place.offset + position),
+            length_bytes=size,
+        )
+        for (offset, size), position in zip(constants.pieces, itertools.accumulate(sizes, initial=0), strict=False)
+    ]
 
 
-def _constants_place(job: Job, addresses: Addresses, event: int) -> RegionOffset | None:
-    """Where the job reads its weights and scale records: at their copy if there is one, else in place."""
-    if job.constants is None:
-        return None
+def _copy_of(constants: WeightSlice, addresses: Addresses, event: int) -> RegionOffset | None:
+    """Where the job at `event` reads its weights and scale records, None if that is in place."""
     for transfer, place in zip(addresses.transfers, addresses.buffers, strict=True):
-        if transfer.constants.offset == job.constants.offset and transfer.use <= event <= transfer.last:
+        if transfer.constants.pieces == constants.pieces and transfer.use <= event <= transfer.last:
             return place
-    return RegionOffset(Region.CONSTANTS, job.constants.offset)
+    return None
 
 
 def _kernel(
-    job: Job, slot: TableSlot | None, place: RegionOffset | None, addresses: Addresses, constants: Constants
+    job: Job, slot: TableSlot | None, event: int, addresses: Addresses, constants: Constants
 ) -> Convolution | DepthwiseConvolution | Pooling | Elementwise:
     step = job.step
     ofm_shape = (step.ofm.shape[0], step.ofm.shape[1], job.depth)
@@ -171,9 +177,9 @@ def _kernel(
         return Pooling(mode=step.mode, **common)
     assert isinstance(step, ConvolutionStep)
     assert job.constants is not None
-    assert place is not None
-    common["weights"] = _ranges(job.constants.weights, place)
-    common["scales"] = _ranges(job.constants.scales, place)
+    place = _copy_of(job.constants, addresses, event)
+    common["weights"] = _ranges(job.constants, job.constants.weights, place)
+    common["scales"] = _ranges(job.constants, job.constants.scales, place)
     if step.is_depthwise:
         return DepthwiseConvolution(**common)
     return Convolution(traversal=job.choice.traversal, **common)
@@ -231,5 +237,7 @@ def _activation(step: Step, slot: TableSlot | None) -> Activation:
     return Activation(min(max(step.minimum, low), high), max(min(step.maximum, high), low), function, step.clip_range)
 
 
-def _ranges(parts: tuple[tuple[int, int], ...], place: RegionOffset) -> tuple[AddressRange, ...]:
-    return tuple(AddressRange(place.region, place.offset + offset, length) for offset, length in parts)
+def _ranges(constants: WeightSlice, parts: tuple[tuple[int, int], ...], place: RegionOffset | None) -> tuple[AddressRange, ...]:
+    if place is None:
+        return tuple(AddressRange(Region.CONSTANTS, constants.read_only(position), length) for position, length in parts)
+    return tuple(AddressRange(place.region, place.offset + position, length) for position, length in parts)

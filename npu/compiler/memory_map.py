@@ -10,6 +10,7 @@ from npu.compiler.allocate import LiveRange, live_bytes
 from npu.compiler.ir import ConvolutionStep
 from npu.compiler.lifetime import LogicalBuffer, trace_lifetimes
 from npu.compiler.state import GraphState, State
+from npu.compiler.weights import WeightSlice
 from npu.graph.ethos_u import Region
 from npu.records import dataclass
 
@@ -167,10 +168,10 @@ def _merged(buffers: set[tuple[int, LiveRange]]) -> Iterator[LiveRange]:
 
 def _compressions(number: int, state: GraphState) -> Iterator[Compression]:
     original: dict[int, dict[int, int]] = {}
-    encoded: dict[int, dict[int, int]] = {}
+    encoded: dict[int, dict[WeightSlice, int]] = {}
     for job in (job for row in state.jobs for job in row):
         if isinstance(job.step, ConvolutionStep) and job.constants is not None:
             original.setdefault(job.step.source, {})[id(job.step.weights)] = job.step.weights.values.size
-            encoded.setdefault(job.step.source, {})[job.constants.offset] = job.constants.bytes
+            encoded.setdefault(job.step.source, {})[job.constants] = job.constants.bytes
     for op, sizes in original.items():
         yield Compression(number, op, state.graph.ops[op].kind, sum(sizes.values()), sum(encoded[op].values()))

@@ -84,15 +84,15 @@ def _uses(jobs: Sequence[Job]) -> list[tuple[WeightSlice, int, int]]:
     """Slice, first and last job of every stay of a staged slice, by first job."""
     stays: list[list[int]] = []
     slices: list[WeightSlice] = []
-    latest: dict[int, int] = {}
+    latest: dict[tuple[tuple[int, int], ...], int] = {}
     for index, job in enumerate(jobs):
         if job.constants is None or not job.is_staged:
             continue
-        stay = latest.get(job.constants.offset)
+        stay = latest.get(job.constants.pieces)
         if stay is not None and index - stays[stay][1] <= _KEEP_FOR:
             stays[stay][1] = index
             continue
-        latest[job.constants.offset] = len(stays)
+        latest[job.constants.pieces] = len(stays)
         stays.append([index, index])
         slices.append(job.constants)
     return [(constants, first, last) for constants, (first, last) in zip(slices, stays, strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 
 import numpy as np
 import numpy.typing as npt
@@ -28,15 +29,33 @@ _LARGEST_WEIGHT = 256
 
 @dataclass(frozen=True, slots=True)
 class WeightSlice:
-    """Constants of some output channels: `bytes` bytes at read-only offset `offset`.
+    """Constants of some output channels: `scales[core]` and `weights[core]` are (offset within the slice, bytes).
 
-    `scales[core]` and `weights[core]` are (offset within the slice, bytes).
+    The slice lies in the read-only region in one piece, or in two where its weights are those of another slice that has other
+    scale records: `pieces` are (read-only offset, bytes), in the order in which the slice holds them.
     """
 
-    offset: int
-    bytes: int
+    pieces: tuple[tuple[int, int], ...]
     scales: tuple[tuple[int, int], ...]
     weights: tuple[tuple[int, int], ...]
+
+    @property
+    def offset(self) -> int:
+        """Where it begins in the read-only region."""
+        return self.pieces[0][0]
+
+    @property
+    def bytes(self) -> int:
+        """Of all pieces: the size of a copy."""
+        return sum(size for _, size in self.pieces)
+
+    def read_only(self, position: int) -> int:
+        """Read-only offset of what lies at `position` in the slice."""
+        for offset, size in self.pieces:
+            if position < size:
+                return offset + position
+            position -= size
+        raise AssertionError(position)
 
 
 class Constants:
@@ -51,7 +70,8 @@ class Constants:
         self._size = 0
         self._offsets: dict[bytes, int] = {}
         self._slices: dict[tuple[object, ...], WeightSlice] = {}
-        self._digests: dict[int, tuple[StepWeights, bytes]] = {}
+        self._streams: dict[tuple[object, ...], tuple[int, tuple[int, ...]]] = {}
+        self._digests: dict[int, tuple[StepWeights, tuple[bytes, bytes]]] = {}
         self._densities: dict[int, tuple[StepWeights, float]] = {}
 
     @property
@@ -90,33 +110,62 @@ class Constants:
     ) -> WeightSlice:
         """The encoded constants of output `channels` for the block and traversal of `choice`."""
         bits = step.ifm.element.bits
+        values, others = self._digests_of(weights)
         key = (
-            self._digest(weights), channels.start, channels.stop, choice.traversal, choice.block.depth, bits,
+            values, channels.start, channels.stop, choice.traversal, choice.block.depth, bits,
             step.kernel.dilation_y, step.kernel.dilation_x, is_depthwise,
         )  # fmt: skip
-        if key not in self._slices:
-            self._slices[key] = self._encode(weights, channels, choice, step, is_depthwise)
-        return self._slices[key]
+        if (others, key) not in self._slices:
+            self._slices[others, key] = self._slice(weights, channels, choice, step, is_depthwise, key)
+        return self._slices[others, key]
 
-    def _digest(self, weights: StepWeights) -> bytes:
+    def _digests_of(self, weights: StepWeights) -> tuple[bytes, bytes]:
+        """Of the weights' shape and values, and of what the scale records hold: equal for equal contents."""
         known = self._digests.get(id(weights))
         if known is None:
-            digest = hashlib.blake2b(str(weights.values.shape).encode(), digest_size=16)
-            for array in (weights.values, weights.biases, weights.scales, weights.shifts):
-                digest.update(np.ascontiguousarray(array).data)
-            known = self._digests[id(weights)] = (weights, digest.digest())
+            values = hashlib.blake2b(str(weights.values.shape).encode(), digest_size=16)
+            values.update(np.ascontiguousarray(weights.values).data)
+            others = hashlib.blake2b(digest_size=16)
+            for array in (weights.biases, weights.scales, weights.shifts):
+                others.update(np.ascontiguousarray(array).data)
+            known = self._digests[id(weights)] = (weights, (values.digest(), others.digest()))
         return known[1]
 
-    def _encode(
-        self, weights: StepWeights, channels: slice, choice: BlockChoice, step: WindowStep, is_depthwise: bool
+    def _slice(
+        self,
+        weights: StepWeights,
+        channels: slice,
+        choice: BlockChoice,
+        step: WindowStep,
+        is_depthwise: bool,
+        key: tuple[object, ...],
     ) -> WeightSlice:
+        """Scale records of all cores, then the streams of all: those of a slice with the same weights, or new ones."""
+        cores = self.variant.accelerator.cores
+        own = [slice(channels.start + core, channels.stop, cores) for core in range(min(cores, channels.stop - channels.start))]
+        records = [self._scales.encode(weights.biases[part], weights.scales[part], weights.shifts[part]) for part in own]
+        padded = b"".join(one + bytes(-len(one) % ALIGNMENT) for one in records)
+        if key in self._streams:
+            offset, lengths = self._streams[key]
+            pieces: tuple[tuple[int, int], ...] = ((self.add(padded), len(padded)), (offset, sum(lengths)))
+        else:
+            streams = self._encode(weights, channels, choice, step, is_depthwise, len(own))
+            lengths = tuple(map(len, streams))
+            offset = self.add(b"".join((padded, *streams)))
+            pieces = ((offset, len(padded) + sum(lengths)),)
+            self._streams[key] = offset + len(padded), lengths
+        sizes = [len(one) + -len(one) % ALIGNMENT for one in records]
+        bounds = list(itertools.accumulate((*sizes, *lengths), initial=0))
+        return WeightSlice(
+            pieces, tuple(zip(bounds, sizes, strict=False)), tuple(zip(bounds[len(own) :], lengths, strict=False))
+        )
+
+    def _encode(
+        self, weights: StepWeights, channels: slice, choice: BlockChoice, step: WindowStep, is_depthwise: bool, cores: int
+    ) -> list[bytes]:
+        """The weight stream of each core."""
         accelerator = self.variant.accelerator
-        cores = min(accelerator.cores, channels.stop - channels.start)
         values = np.ascontiguousarray(weights.values[channels])
-        parts: list[bytes] = []
-        scales: list[tuple[int, int]] = []
-        streams: list[tuple[int, int]] = []
-        position = 0
         use = WeightUse(
             kernel=step.kernel,
             block_depth=choice.block.depth,
@@ -125,13 +174,4 @@ class Constants:
             ifm_bits=step.ifm.element.bits,
             cores=accelerator.cores,
         )
-        for core in range(cores):
-            own = slice(channels.start + core, channels.stop, accelerator.cores)
-            records = self._scales.encode(weights.biases[own], weights.scales[own], weights.shifts[own])
-            records += bytes(-len(records) % ALIGNMENT)
-            stream = self.encoder(values, self._format.order(accelerator, use, core))
-            scales.append((position, len(records)))
-            streams.append((position + len(records), len(stream)))
-            position += len(records) + len(stream)
-            parts += (records, stream)
-        return WeightSlice(self.add(b"".join(parts)), position, tuple(scales), tuple(streams))
+        return [self.encoder(values, self._format.order(accelerator, use, core)) for core in range(cores)]
