@@ -269,8 +269,7 @@ class Emitter:
 
     def clamp_float(self, value: IrValue, low: IrValue, high: IrValue) -> IrValue:
         """Not-a-number stays as it is."""
-        is_number = self.b.fcmp_ordered("ord", value, value)
-        raised = self.b.select(self.b.and_(is_number, self.b.fcmp_ordered("<", value, low)), low, value)
+        raised = self.b.select(self.b.fcmp_ordered("<", value, low), low, value)
         return self.b.select(self.b.fcmp_ordered(">", raised, high), high, raised)
 
     def loop(self, count: IrValue, carried: list[IrValue], body: Body) -> list[IrValue]:

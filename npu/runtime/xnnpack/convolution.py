@@ -25,7 +25,16 @@ from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.memory import GUARD_BYTES, Workspace, address, guarded
 from npu.runtime.xnnpack.operand import ConstantOperand, operand
 from npu.runtime.xnnpack.operation import CompiledOperation, Rows
-from npu.runtime.xnnpack.packing import PackedLayout, pack_matrix, pack_taps, sums_fit
+from npu.runtime.xnnpack.packing import (
+    PackedProduct,
+    Stage,
+    bounds_of,
+    pack_matrix,
+    pack_taps,
+    plain_stage,
+    scaled_stage,
+    sums_fit,
+)
 
 Store = Callable[[Array], Array]
 """Keeps packed weights: the weights cache, or the identity."""
@@ -96,12 +105,11 @@ class _Weighted(CompiledOperation):
     _float_kind = r.GEMM_FLOAT
     _byte_kind = r.GEMM_BYTE
 
-    def __init__(
-        self, index: int, node: OperatorNode, site: Site, given: ConstantOperand, packed: Array, layout: PackedLayout
-    ) -> None:
+    def __init__(self, index: int, node: OperatorNode, site: Site, given: ConstantOperand, product: PackedProduct) -> None:
         super().__init__(index, node, site.workspace, transient=site.transient)
-        self._site, self._operand, self._layout = site, given, layout
-        self._packed = site.store(packed)
+        self._site, self._operand, self._layout, self._finish = site, given, product.layout, product.finish
+        self._packed = site.store(product.packed)
+        self._limits = _NOTHING if self.is_float else given.limits.for_kernels()
 
     @property
     def is_float(self) -> bool:
@@ -116,7 +124,8 @@ class _Weighted(CompiledOperation):
         row["stage"] = address(self._packed) + layout.stage_offset
         row["out"], row["out_step"] = address(output.array), output.shape[-1] * output.array.itemsize
         row["groups"], row["tail"], row["sign"] = layout.groups, layout.tail, self._sign
-        row["zero_point"], row["low"], row["high"] = given.output_zero_point, given.low, given.high
+        row["zero_point"], row["low"], row["high"] = given.limits.zero_point, given.limits.low, given.limits.high
+        row["limits"], row["finish"] = address(self._limits), self._finish
         return row
 
     @property
@@ -179,10 +188,12 @@ class _Windowed(_Weighted):
     """Convolutions: windows of `_kernel` size over a map."""
 
     _kernel: HeightWidth
+    _depth: int
+    """Channels of the input."""
 
     def shape(self) -> bool:
         ifm = self.node.input(0)
-        if len(ifm.shape) != 4 or ifm.shape[3] != self._operand.weights.shape[3] or 0 in ifm.shape:
+        if len(ifm.shape) != 4 or ifm.shape[3] != self._depth or 0 in ifm.shape:
             return False
         geometry = _geometry(self.node, self._kernel)
         if geometry is None or min(geometry.out) < 1:
@@ -197,14 +208,13 @@ class _Windowed(_Weighted):
 class PackedConvolution(_Windowed):
     """CONV_2D of one group; DEPTHWISE_CONV_2D with one input channel is one too."""
 
-    def __init__(self, index: int, node: OperatorNode, site: Site, given: ConstantOperand) -> None:
-        channels, height, width, depth = given.weights.shape
+    def __init__(self, index: int, node: OperatorNode, site: Site, given: ConstantOperand, stage: Stage) -> None:
+        channels, height, width, self._depth = given.weights.shape
         self._kernel = (height, width)
-        narrow = depth < _NARROW or depth % 4 != 0
+        narrow = self._depth < _NARROW or self._depth % 4 != 0
         self.by_rows = narrow and width > 1 and (node.attributes.dilation_h_factor, node.attributes.dilation_w_factor) == (1, 1)
-        shape = (channels, height, width * depth) if self.by_rows else (channels, height * width, depth)
-        packed, layout = pack_matrix(given.weights.reshape(shape), given.folded(), given.factors)
-        super().__init__(index, node, site, given, packed, layout)
+        shape = (channels, height, width * self._depth) if self.by_rows else (channels, height * width, self._depth)
+        super().__init__(index, node, site, given, pack_matrix(given.weights.reshape(shape), stage))
 
     @property
     def is_flipped(self) -> bool:
@@ -238,28 +248,28 @@ class Depthwise(_Windowed):
     _float_kind = r.DEPTHWISE_FLOAT
     _byte_kind = r.DEPTHWISE_BYTE
 
-    def __init__(self, index: int, node: OperatorNode, site: Site, given: ConstantOperand) -> None:
-        _, height, width, channels = given.weights.shape
+    def __init__(self, index: int, node: OperatorNode, site: Site, given: ConstantOperand, stage: Stage) -> None:
+        self._depth, height, width, _ = given.weights.shape
         self._kernel = (height, width)
-        taps = given.weights.reshape(height * width, channels)
-        bias = replace(given, weights=taps.T).folded()
-        if given.weight_zero_point and len(taps) != _KNOWN_TAPS:
-            # The kernel takes taps by fours; those that fill up read padding.
-            bias = bias + np.int32(-len(taps) % 4 * given.weight_zero_point * given.padding)
-        packed, layout = pack_taps(taps, bias, given.factors)
-        super().__init__(index, node, site, given, packed, layout)
+        a, weights = node.attributes, given.weights[..., 0]
+        is_plain = given.factors is not None and not given.weight_zero_point
+        self.by_rows = is_plain and self._kernel == (3, 3) and (a.stride_w, a.dilation_w_factor) == (1, 1)
+        if self.by_rows:
+            weights = np.pad(weights, ((0, 0), (0, 0), (0, 1)))
+        super().__init__(index, node, site, given, pack_taps(weights.reshape(self._depth, -1).T, stage))
 
     def bind(self) -> None:
         g = self._geometry
         source, before = self._readable(16)
         batches, channels = source.shape[0], source.shape[3]
         row = self._row()
-        row["width"], row["rows"] = g.out[1], batches * g.out[0]
-        taps, padded = g.kernel[0] * g.kernel[1], self._layout.segments
+        row["width"], row["rows"], row["is_by_rows"] = g.out[1], batches * g.out[0], self.by_rows
+        columns = g.kernel[1] + self.by_rows
+        taps, padded = g.kernel[0] * columns, self._layout.segments
         outside = self._outside(channels)
         table = self.table(batches * g.out[0] * g.out[1] * padded)
-        result = np.empty((batches, *g.out, *g.kernel), np.int64)
-        _taps(g, source, address(source), outside, result)
+        result = np.empty((batches, *g.out, g.kernel[0], columns), np.int64)
+        _taps(replace(g, kernel=(g.kernel[0], columns)), source, address(source), outside, result)
         grid = table.reshape(-1, padded)
         grid[:, :taps] = result.reshape(-1, taps)
         grid[:, taps:] = outside
@@ -270,12 +280,13 @@ class Depthwise(_Windowed):
 
 
 class FullyConnected(_Weighted):
-    """FULLY_CONNECTED; 8-bit sums are scaled in double precision after the product."""
+    """FULLY_CONNECTED; 8-bit sums are scaled in double precision."""
 
-    def __init__(self, index: int, node: OperatorNode, site: Site, given: ConstantOperand) -> None:
+    _byte_kind = r.GEMM_REAL
+
+    def __init__(self, index: int, node: OperatorNode, site: Site, given: ConstantOperand, stage: Stage) -> None:
         units, depth = given.weights.shape
-        packed, layout = pack_matrix(given.weights.reshape(units, 1, depth), given.folded(), None)
-        super().__init__(index, node, site, given, packed, layout)
+        super().__init__(index, node, site, given, pack_matrix(given.weights.reshape(units, 1, depth), stage))
 
     def shape(self) -> bool:
         ifm, a = self.node.input(0), self.node.attributes
@@ -303,39 +314,41 @@ class FullyConnected(_Weighted):
         row["table"] = address(table)
         row["rows"] = count
         before += self._corrected(row)
-        after = [] if self.is_float else [self._round_after(row, count)]
-        self.rows = np.stack([*before, row, *after])
-
-    def _round_after(self, row: Rows, count: int) -> Rows:
-        """Redirect the sums of a row to a buffer; the row that scales them into the output."""
-        units, given = self._operand.weights.shape[0], self._operand
-        assert given.scales is not None
-        sums = self.keep(np.zeros((count, units), np.int32))
-        finish = row.copy()
-        row["kind"], row["out"], row["out_step"] = r.GEMM_SUM, address(sums), 4 * units
-        finish["kind"], finish["input"], finish["input_step"], finish["width"] = r.ROUND_SUMS, address(sums), 4 * units, units
-        finish["weights"] = address(self.keep(np.ascontiguousarray(given.scales, np.float64)))
-        return finish
+        self.rows = np.stack([*before, row])
 
 
 def compile_weighted(index: int, node: OperatorNode, site: Site) -> CompiledOperation | None:
     """A compiled operation for an operator of these three kinds, None if the reference kernel shall run it."""
-    given = operand(node, {"DEPTHWISE_CONV_2D": 3}.get(node.kind, 0))
+    is_depthwise = node.kind == "DEPTHWISE_CONV_2D"
+    given = operand(node, 3 if is_depthwise else 0)
     if given is None or given.weights.ndim != (2 if node.kind == "FULLY_CONNECTED" else 4):
         return None
-    by_channel = given.centred
-    if node.kind == "DEPTHWISE_CONV_2D":
-        by_channel = given.centred.reshape(-1, given.weights.shape[3]).T
+    if is_depthwise:
         if given.weights.shape[0] != 1:
             return None
-    exponents = None if given.factors is None or node.kind == "FULLY_CONNECTED" else given.factors[1]
-    if given.factors is not None and not sums_fit(by_channel, given.bias, exponents):
+        given = replace(given, weights=given.weights.transpose(3, 1, 2, 0))
+        # One input channel and several filters are an ordinary convolution with the same sums.
+        is_depthwise = node.input(0).shape[-1:] != (1,) or given.weights.shape[0] == 1
+    if given.factors is not None and node.kind != "FULLY_CONNECTED":
+        given = given.with_constants_as_biases()
+    stage = _stage(given, is_depthwise=is_depthwise, is_real=node.kind == "FULLY_CONNECTED")
+    if stage is None:
         return None
-    if node.kind == "FULLY_CONNECTED":
-        return FullyConnected(index, node, site, given)
-    if node.kind == "CONV_2D":
-        return PackedConvolution(index, node, site, given)
-    if node.input(0).shape[-1:] == (1,) and given.weights.shape[3] > 1:
-        # One input channel and several filters: an ordinary convolution with the same sums.
-        return PackedConvolution(index, node, site, replace(given, weights=given.weights.transpose(3, 1, 2, 0)))
-    return Depthwise(index, node, site, given)
+    kind = FullyConnected if node.kind == "FULLY_CONNECTED" else Depthwise if is_depthwise else PackedConvolution
+    return kind(index, node, site, given, stage)
+
+
+def _stage(given: ConstantOperand, *, is_depthwise: bool, is_real: bool) -> Stage | None:
+    """The output stage of a product, None if its sums are too large."""
+    bias = given.folded()
+    if given.factors is None:
+        return plain_stage(r.FLOAT_STAGE, bias=bias)
+    if is_real:
+        assert given.scales is not None
+        fits = sums_fit(given.centred, given.bias)
+        return plain_stage(r.REAL_STAGE, bias=bias, scale=np.asarray(given.scales, np.float64)) if fits else None
+    taps = math.prod(given.weights.shape[1:])
+    if is_depthwise and given.weight_zero_point and taps != _KNOWN_TAPS:
+        # The kernel takes taps by fours; those that fill up read padding.
+        bias = bias + np.int32(-taps % 4 * given.weight_zero_point * given.padding)
+    return scaled_stage(bias, bounds_of(given.centred, given.bias), given.factors, given.limits)

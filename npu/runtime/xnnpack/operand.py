@@ -6,17 +6,22 @@ x * weight, less the weights' zero point times the sum of x, plus what is folded
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from npu.graph.dtype import DType
 from npu.numerics.arrays import Array
 from npu.records import dataclass
 from npu.runtime.operator import OperatorNode
-from npu.runtime.operators.common import float_bounds, multipliers, quantized_range, require_quantized
+from npu.runtime.operators.common import float_bounds, multipliers, quantized_range, requantize, require_quantized
 from npu.runtime.operators.convolution import filter_scales, products
 from npu.runtime.tensor import RuntimeTensor
-from npu.runtime.xnnpack.packing import folded_bias
+from npu.runtime.xnnpack.packing import SCALED_SUM_LIMIT, OutputLimits, bounds_of, folded_bias
 
+_CONSTANT_PLACES = 10
+"""How far the bias of a constant channel is shifted, for a factor that needs a rounding shift as those of others do."""
+_LARGEST_CONSTANT = 1 << 18
 _COVERED = ((DType.FLOAT32,) * 3, (DType.INT8,) * 3, (DType.UINT8,) * 3)
 
 
@@ -30,14 +35,16 @@ class ConstantOperand:
     """Multipliers and exponents of scaled results."""
     scales: Array | None
     """Real factors, for results that are scaled in double precision."""
-    low: int
-    high: int
+    limits: OutputLimits
+    """Of floats, their bits."""
     zero_point: int
     """Of the input; 128 less if it is uint8."""
-    output_zero_point: int
     weight_zero_point: int = 0
     """Of weights that were uint8, after they are moved by 128."""
-    is_unsigned: bool = False
+
+    @property
+    def is_unsigned(self) -> bool:
+        return self.limits.is_unsigned
 
     @property
     def padding(self) -> int:
@@ -54,6 +61,25 @@ class ConstantOperand:
         if self.factors is None:
             return self.bias
         return folded_bias(self.centred, self.bias, self.zero_point)
+
+    def with_constants_as_biases(self) -> ConstantOperand:
+        """Channels whose large bias leaves one result for all inputs have no weights and a small bias of the same result."""
+        assert self.factors is not None
+        multiplier, exponent = self.factors
+        reach = bounds_of(self.centred, 0 * self.bias)
+        bias = self.bias.astype(np.int64)
+        ends = requantize(np.stack([bias - reach, bias + reach]), self.factors, 0, (-_LARGEST_CONSTANT, _LARGEST_CONSTANT))
+        is_constant = (ends[0] == ends[1]) & (abs(ends[0]) < _LARGEST_CONSTANT) & (exponent <= 0)
+        is_constant &= (abs(bias) + reach < 1 << 31) & (abs(bias) + reach >= SCALED_SUM_LIMIT)
+        if not is_constant.any():
+            return self
+        keep = ~is_constant.reshape(-1, *[1] * (self.weights.ndim - 1))
+        return replace(
+            self,
+            weights=np.where(keep, self.weights, np.int8(self.weight_zero_point)),
+            bias=np.where(is_constant, ends[0] << _CONSTANT_PLACES, bias).astype(np.int32),
+            factors=(np.where(is_constant, 1 << 30, multiplier), np.where(is_constant, 1 - _CONSTANT_PLACES, exponent)),
+        )
 
 
 def _clamp(node: OperatorNode) -> tuple[int, int]:
@@ -76,7 +102,7 @@ def operand(node: OperatorNode, channel_axis: int) -> ConstantOperand | None:
     low, high = _clamp(node)
     if ifm.dtype is DType.FLOAT32:
         values = np.zeros(channels, np.float32) if bias is None else bias.array.reshape(-1).astype(np.float32)
-        return ConstantOperand(weights.array, values, None, None, low, high, 0, 0)
+        return ConstantOperand(weights.array, values, None, None, OutputLimits(0, low, high, is_unsigned=False), 0)
     if bias is not None and bias.dtype is not DType.INT32:
         return None
     scaling = weights.quantization
@@ -88,11 +114,11 @@ def operand(node: OperatorNode, channel_axis: int) -> ConstantOperand | None:
     scales = (ifm.scale * by_channel if node.kind == "FULLY_CONNECTED" else products(ifm, by_channel)) / output.scale
     factors = multipliers(scales.tolist())
     values = np.zeros(channels, np.int32) if bias is None else bias.array.reshape(-1).astype(np.int32)
+    limits = OutputLimits(output.zero_point, low, high, is_unsigned=ifm.dtype is DType.UINT8)
     if ifm.dtype is DType.INT8:
-        return ConstantOperand(weights.array, values, factors, scales, low, high, ifm.zero_point, output.zero_point)
+        return ConstantOperand(weights.array, values, factors, scales, limits, ifm.zero_point)
     moved, zero_point = _moved(weights.array, weights.zero_point)
-    offsets = ifm.zero_point - 128, output.zero_point, zero_point
-    return ConstantOperand(moved, values, factors, scales, low, high, *offsets, is_unsigned=True)
+    return ConstantOperand(moved, values, factors, scales, limits, ifm.zero_point - 128, zero_point)
 
 
 def _has_plain_zero_points(weights: RuntimeTensor) -> bool:

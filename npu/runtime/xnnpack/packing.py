@@ -1,18 +1,26 @@
 """Constant weights in the layout of the kernels: blocks of 16 output channels, zero where channels or elements are missing.
 
-Every packed operand is one byte vector, so that the weights cache can compare it: the weights, then one stage per block of 16
-channels (the bias; for scaled 8-bit results also left shift, multiplier and right shift).
+Every packed operand is one byte vector, so that the weights cache can compare it: the weights, then biases and factors of each
+block of 16 channels.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from npu.numerics.arrays import Array
+from npu.numerics.output_stage import CHANNELS, EVEN_LANES, FLOOR, LIMITS, REQUANTIZE
 from npu.records import dataclass
+from npu.runtime.xnnpack.kernels.stage import make_stage
 from npu.runtime.xnnpack.memory import guarded
 
 _SUM_LIMIT = 1 << 31
+SCALED_SUM_LIMIT = 1 << 30
+"""Scaled sums are doubled first."""
+_ONE_ROUNDING, _MAX_FLOOR_SHIFT = 31, 50
+"""Shifts for which the output stage FLOOR has numbers are between."""
 _UNIT_BYTES = 16 * 4
 """What 16 channels read for one float32 element, or for four 8-bit ones."""
 
@@ -29,14 +37,53 @@ class PackedLayout:
     stage_offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Biases and factors of every 16 channels, and the output stage of scaled results."""
+
+    channels: Array
+    finish: int = REQUANTIZE
+
+
+@dataclass(frozen=True, slots=True)
+class PackedProduct:
+    """The byte vector of an operand, and what is where."""
+
+    packed: Array
+    layout: PackedLayout
+    finish: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutputLimits:
+    """Zero point and clamp of 8-bit results."""
+
+    zero_point: int
+    low: int
+    high: int
+    is_unsigned: bool
+
+    @property
+    def offset(self) -> int:
+        """What is subtracted from results while kernels have them as signed bytes."""
+        return 128 if self.is_unsigned else 0
+
+    def for_kernels(self) -> Array:
+        """LIMITS."""
+        limits, offset = np.zeros(1, LIMITS), self.offset
+        limits["even_lanes"], limits["flip_outputs"] = EVEN_LANES, offset
+        limits["zero_point"], limits["low"], limits["high"] = self.zero_point - offset, self.low - offset, self.high - offset
+        return limits
+
+
 def blocks(channels: int) -> tuple[int, int]:
     """How many blocks of 16 channels, and how many channels the last one has."""
     groups = -(-channels // 16)
     return groups, channels - 16 * (groups - 1)
 
 
-def pack_matrix(weights: Array, bias: Array, factors: tuple[Array, Array] | None) -> tuple[Array, PackedLayout]:
-    """weights (out, segments, elements) float32, or int8 with four elements side by side; bias (out) float32 or int32."""
+def pack_matrix(weights: Array, stage: Stage) -> PackedProduct:
+    """weights (out, segments, elements) float32, or int8 with four elements side by side."""
     channels, segments, elements = weights.shape
     groups, tail = blocks(channels)
     unit = 4 if weights.dtype == np.int8 else 1
@@ -44,10 +91,10 @@ def pack_matrix(weights: Array, bias: Array, factors: tuple[Array, Array] | None
     dense = np.zeros((groups * 16, segments, length * unit), weights.dtype)
     dense[:channels, :, :elements] = weights
     ordered = dense.reshape(groups, 16, segments, length, unit).transpose(0, 2, 3, 1, 4)
-    return _joined(ordered, bias, factors, PackedLayout(segments, length, groups, tail, segments * length * _UNIT_BYTES, 0))
+    return _joined(ordered, stage, PackedLayout(segments, length, groups, tail, segments * length * _UNIT_BYTES, 0))
 
 
-def pack_taps(weights: Array, bias: Array, factors: tuple[Array, Array] | None) -> tuple[Array, PackedLayout]:
+def pack_taps(weights: Array, stage: Stage) -> PackedProduct:
     """weights (taps, channels) float32, or int8 with four taps side by side; `length` of the layout is the number of taps."""
     taps, channels = weights.shape
     groups, tail = blocks(channels)
@@ -56,38 +103,55 @@ def pack_taps(weights: Array, bias: Array, factors: tuple[Array, Array] | None) 
     dense = np.zeros((padded, groups * 16), weights.dtype)
     dense[:taps, :channels] = weights
     ordered = dense.reshape(padded // unit, unit, groups, 16).transpose(2, 0, 3, 1)
-    return _joined(ordered, bias, factors, PackedLayout(padded, taps, groups, tail, padded // unit * _UNIT_BYTES, 0))
+    return _joined(ordered, stage, PackedLayout(padded, taps, groups, tail, padded // unit * _UNIT_BYTES, 0))
 
 
-def _joined(
-    ordered: Array, bias: Array, factors: tuple[Array, Array] | None, layout: PackedLayout
-) -> tuple[Array, PackedLayout]:
-    stages = [_lanes(bias, layout.groups)]
-    if factors is not None:
-        multiplier, exponent = factors
-        stages.append(_lanes(np.maximum(exponent, 0).astype(np.int32), layout.groups))
-        stages.append(_lanes(multiplier.astype(np.int32), layout.groups))
-        stages.append(_lanes(np.maximum(-exponent, 0).astype(np.int32), layout.groups))
-    stage = np.stack(stages, axis=1)
+def _joined(ordered: Array, stage: Stage, layout: PackedLayout) -> PackedProduct:
     size = ordered.nbytes
-    packed = guarded((size + stage.nbytes,), np.dtype(np.uint8))
+    packed = guarded((size + stage.channels.nbytes,), np.dtype(np.uint8))
     packed[:size] = np.ascontiguousarray(ordered).reshape(-1).view(np.uint8)
-    packed[size:] = np.ascontiguousarray(stage).reshape(-1).view(np.uint8)
-    return packed, PackedLayout(layout.segments, layout.length, layout.groups, layout.tail, layout.step, size)
+    packed[size:] = stage.channels.view(np.uint8)
+    return PackedProduct(packed, replace(layout, stage_offset=size), stage.finish)
 
 
-def _lanes(values: Array, groups: int) -> Array:
-    padded = np.zeros(groups * 16, values.dtype)
-    padded[: values.size] = values
-    result: Array = padded.reshape(groups, 16)
-    return result
+def plain_stage(dtype: np.dtype[np.void], **of_channels: Array) -> Stage:
+    """A stage of fields that hold something for every channel, by name."""
+    groups, _ = blocks(len(of_channels["bias"]))
+    stage = np.zeros(groups, dtype)
+    for name, values in of_channels.items():
+        padded = np.zeros(groups * 16, dtype[name].base)
+        padded[: len(values)] = values
+        stage[name] = padded.reshape(groups, 16)
+    return Stage(stage)
 
 
-def sums_fit(weights: Array, bias: Array, exponent: Array | None = None) -> bool:
-    """Whether 8-bit sums of weights (out, ...) and bias, with their left shift, stay below 2**31."""
-    largest = np.abs(weights.reshape(weights.shape[0], -1).astype(np.int64)).sum(axis=1) * 255 + np.abs(bias.astype(np.int64))
-    shifted = largest if exponent is None else largest << np.maximum(exponent, 0)
-    return bool(np.all(shifted < _SUM_LIMIT))
+def scaled_stage(bias: Array, bounds: Array, factors: tuple[Array, Array], limits: OutputLimits) -> Stage | None:
+    """CHANNELS; None if sums, at most `bounds`, or factors are beyond its numbers."""
+    scales, shifts = _plain_where_zero(factors[0].astype(np.int64), 31 - factors[1].astype(np.int64), bounds)
+    is_floor = limits.low >= limits.zero_point and shifts.min() > _ONE_ROUNDING and shifts.max() <= _MAX_FLOOR_SHIFT
+    stage = np.zeros(blocks(len(bias))[0], CHANNELS)
+    zero_point = limits.zero_point - limits.offset
+    if not make_stage(bias.astype(np.int64), scales, shifts, bounds, zero_point, SCALED_SUM_LIMIT, bool(is_floor), stage):
+        return None
+    return Stage(stage, FLOOR if is_floor else REQUANTIZE)
+
+
+def _plain_where_zero(scales: Array, shifts: Array, bounds: Array) -> tuple[Array, Array]:
+    """Factors and shifts, 0 and a common shift for channels where every result rounds to 0."""
+    most = (np.minimum(bounds, SCALED_SUM_LIMIT) * scales + (1 << 30)) >> 31
+    is_zero = (scales == 0) | ((shifts > _ONE_ROUNDING) & (most < 1 << np.maximum(shifts - 32, 0)))
+    return np.where(is_zero, 0, scales), np.where(is_zero, 32, shifts)
+
+
+def bounds_of(weights: Array, bias: Array) -> Array:
+    """What 8-bit sums of weights (out, ...) and bias are at most."""
+    sums: Array = np.abs(weights.reshape(weights.shape[0], -1).astype(np.int64)).sum(axis=1) * 255
+    return sums + np.abs(bias.astype(np.int64))
+
+
+def sums_fit(weights: Array, bias: Array) -> bool:
+    """Whether 8-bit sums of weights (out, ...) and bias stay below 2**31."""
+    return bool(np.all(bounds_of(weights, bias) < _SUM_LIMIT))
 
 
 def folded_bias(weights: Array, bias: Array, zero_point: int) -> Array:

@@ -49,7 +49,7 @@ class Threads:
 def _work_per_row(rows: Rows) -> Words:
     """Vector operations per row of each job, at least 1."""
     kinds, blocks = rows["kind"], rows["segments"] * rows["groups"]
-    product = np.isin(kinds, (r.GEMM_FLOAT, r.GEMM_BYTE, r.GEMM_SUM))
+    product = np.isin(kinds, (r.GEMM_FLOAT, r.GEMM_BYTE, r.GEMM_REAL))
     depthwise = np.isin(kinds, (r.DEPTHWISE_FLOAT, r.DEPTHWISE_BYTE))
     other = np.maximum(rows["length"] // 2, rows["row_bytes"] // 32)
     elementwise = np.isin(kinds, (*range(r.FLOAT_ADD, r.FLOAT_TANH + 1), r.SOFTMAX_ROWS, r.MOVE))

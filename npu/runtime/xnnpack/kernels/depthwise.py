@@ -1,6 +1,7 @@
 """Depthwise convolutions through an indirection table, 16 channels at a time.
 
-Taps are summed in the order of the filter. 8-bit taps are taken four at a time: their bytes are put side by side in a lane.
+Taps are summed in the order of the filter. 8-bit taps are taken four at a time: their bytes are put side by side in a lane. Of
+filters of 3 by 3 with a stride of 1, the four are the columns of a row for two neighbouring pixels, each with one weight of 0.
 """
 
 # mypy: allow-untyped-calls
@@ -10,20 +11,23 @@ from __future__ import annotations
 import numpy as np
 
 from npu.native import types as ty
-from npu.native.emit import BYTES, FLOATS, LANES, WORD, choice, function
+from npu.native.emit import BYTES, FLOATS, LANES, WORD, choice
 from npu.native.kernel import kernel
 from npu.runtime.xnnpack.kernels import row as r
+from npu.runtime.xnnpack.kernels.job_code import job_function
 
-_ARGUMENTS = 13
+_ARGUMENTS = 8
+_COLUMNS = 4
+"""Pixels whose bytes are packed together."""
 
 
 def _emit_float(taps):  # type: ignore[no-untyped-def]
     """`taps` None: a number known only when it runs."""
 
     def emit(e, args):  # type: ignore[no-untyped-def]
-        table, count, channel, weights, stage, out, out_step, pixels, tail, _, _, low, high = args
-        bias = e.load(FLOATS, stage)
-        low, high = e.splat_float(low), e.splat_float(high)
+        row, table, channel, weights, stage, out, pixels, tail = args
+        count, out_step, low, high = e.of_row(row, "segments", "out_step", "low", "high")
+        bias, low, high = e.load(FLOATS, stage), e.splat_float(low), e.splat_float(high)
         known = [e.load(FLOATS, weights, 64 * k) for k in range(taps or 0)]
         step = e.b.mul(count, e.word(8))
 
@@ -59,9 +63,9 @@ def _emit_byte(taps, *, centred):  # type: ignore[no-untyped-def]
     """
 
     def emit(e, args):  # type: ignore[no-untyped-def]
-        table, count, channel, weights, stage, out, out_step, pixels, tail, sign, zero_point, low, high = args
-        bias, *factors = (e.load(LANES, stage, 64 * j) for j in range(4))
-        sign, zero_point, low, high = (e.splat_word(value) for value in (sign, zero_point, low, high))
+        row, table, channel, weights, stage, out, pixels, tail = args
+        count, out_step, sign = e.of_row(row, "segments", "out_step", "sign")
+        (bias,), sign = e.channels(stage, "bias"), e.splat_word(sign)
         flip = e.constant(0) if centred else sign
         begin = [bias, e.constant(0)] if centred else [bias]
         groups = -(-(taps or 0) // 4)
@@ -78,8 +82,7 @@ def _emit_byte(taps, *, centred):  # type: ignore[no-untyped-def]
             sums = [e.dot(totals[0], value, vector)]
             return [*sums, e.dot(totals[1], value, sign)] if centred else sums
 
-        def over_pixels(index, carried):  # type: ignore[no-untyped-def]
-            pointers, target = carried
+        def total_of(pointers):  # type: ignore[no-untyped-def]
             totals = begin
             if taps is not None:
                 for g in range(groups):
@@ -91,41 +94,79 @@ def _emit_byte(taps, *, centred):  # type: ignore[no-untyped-def]
                     return summed(values, four(pointers, e.b.mul(g, e.word(32)), 4), vector)
 
                 totals = e.loop(e.b.lshr(count, e.word(2)), begin, over_groups)
-            total = e.b.sub(*totals) if centred else totals[0]
-            value = e.clamp(e.b.add(e.rescale(total, factors), zero_point), low, high)
-            e.store_first(e.b.trunc(value, BYTES), target, tail)
-            return [e.b.add(pointers, step), e.b.add(target, out_step)]
+            return e.b.sub(*totals) if centred else totals[0]
 
-        e.loop(pixels, [table, out], over_pixels)
+        def over_tiles(many):  # type: ignore[no-untyped-def]
+            def body(index, carried):  # type: ignore[no-untyped-def]
+                pointers, target = carried
+                totals = [total_of(e.b.add(pointers, e.b.mul(step, e.word(k)))) for k in range(many)]
+                e.finish(row, [(stage, tail, totals, [e.b.add(target, e.b.mul(out_step, e.word(k))) for k in range(many)])])
+                return [e.b.add(pointers, e.b.mul(step, e.word(many))), e.b.add(target, e.b.mul(out_step, e.word(many)))]
+
+            return body
+
+        after = e.loop(e.b.lshr(pixels, e.word(2)), [table, out], over_tiles(_COLUMNS)) if taps is not None else [table, out]
+        rest = e.b.and_(pixels, e.word(_COLUMNS - 1)) if taps is not None else pixels
+        e.loop(rest, after, over_tiles(1))
 
     return emit
 
 
-_FLOAT, _BYTE, _CENTRED = range(3)
+def _emit_row_pairs(e, args):  # type: ignore[no-untyped-def]
+    """A filter of 3 by 3 with a stride of 1: four pixels at a time, of which the last four may come again; at least four.
+
+    The table has four columns of each row of a pixel's window, one more than the filter.
+    """
+    row, table, channel, weights, stage, out, pixels, tail = args
+    count, out_step, sign = e.of_row(row, "segments", "out_step", "sign")
+    (bias,), sign, step = e.channels(stage, "bias"), e.splat_word(sign), e.b.shl(count, e.word(3))
+    first = [e.load(LANES, weights, 64 * k) for k in range(3)]
+    second = [e.b.shl(vector, e.constant(8)) for vector in first]
+
+    def over_tiles(index, carried):  # type: ignore[no-untyped-def]
+        pixel, end = e.b.mul(index, e.word(_COLUMNS)), e.offset(pixels, -_COLUMNS)
+        pixel, totals = e.b.select(e.b.icmp_signed("<", pixel, end), pixel, end), []
+        for pair in range(0, _COLUMNS, 2):
+            pointers = e.b.add(table, e.b.mul(step, e.offset(pixel, pair)))
+            left = right = bias
+            for k in range(3):
+                places = [e.b.add(e.load(WORD, pointers, 32 * k + 8 * column), channel) for column in range(4)]
+                value = e.b.xor(e.interleave([e.load(BYTES, place) for place in places]), sign)
+                left, right = e.dot(left, value, first[k]), e.dot(right, value, second[k])
+            totals += [left, right]
+        targets = [e.b.add(out, e.b.mul(out_step, e.offset(pixel, k))) for k in range(_COLUMNS)]
+        e.finish(row, [(stage, tail, totals, targets)])
+        return carried
+
+    e.loop(e.b.lshr(e.offset(pixels, _COLUMNS - 1), e.word(2)), [], over_tiles)
+
+
+_FLOAT, _BYTE, _CENTRED, _PAIRS = range(4)
 _BODIES = {
     2 * mode + (taps is not None): _emit_float(taps) if mode == _FLOAT else _emit_byte(taps, centred=mode == _CENTRED)
     for mode in (_FLOAT, _BYTE, _CENTRED)
     for taps in (None, 9)
-}
+} | {2 * _PAIRS: _emit_row_pairs}
 """By number; the odd ones are for nine taps."""
 
 
-_convolve = choice({key: function(f"depthwise_{key}", _ARGUMENTS, body) for key, body in _BODIES.items()})
+_convolve = choice({key: job_function(f"depthwise_{key}", _ARGUMENTS, body) for key, body in _BODIES.items()})
 
 
-@kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
-def depthwise(row, first, last):  # type: ignore[no-untyped-def]
-    """The output rows `first` to `last` (exclusive) of a job; a table row of 9 8-bit taps has 12 entries."""
-    taps, width, out_step = row.segments, row.width, row.out_step
-    sign, zp, low, high = row.sign, row.zero_point, row.low, row.high
-    is_byte = row.kind == r.DEPTHWISE_BYTE
+@kernel(ty.void(ty.int64, ty.int64, ty.int64))
+def depthwise(at, first, last):  # type: ignore[no-untyped-def]
+    """The output rows `first` to `last` (exclusive) of the job at an address; a table row of 9 8-bit taps has 12 entries."""
+    row = r.jobs_at(at)[0]
+    taps, width, is_byte = row.segments, row.width, row.kind == r.DEPTHWISE_BYTE
     mode = _FLOAT if not is_byte else _CENTRED if row.centred != 0 else _BYTE
     number = np.int64(2 * mode + (row.length == 9))
-    stage_bytes = np.int64(r.BYTE_STAGE_BYTES if is_byte else r.FLOAT_STAGE_BYTES)
+    if row.is_by_rows != 0:
+        number = np.int64(2 * _PAIRS if width >= _COLUMNS else 2 * _BYTE)
+    stage_bytes = np.int64(r.CHANNELS_BYTES if is_byte else r.FLOAT_STAGE_BYTES)
     block_bytes = np.int64(16 if is_byte else 64)
     for y in range(first, last):
-        t, o = row.table + y * width * taps * 8, row.out + y * width * out_step
+        t, o = row.table + y * width * taps * 8, row.out + y * width * row.out_step
         for g in range(row.groups):
             tail = row.tail if g + 1 == row.groups else np.int64(16)
-            w, s, at = row.weights + g * row.weight_step, row.stage + g * stage_bytes, g * block_bytes
-            _convolve(number, t, taps, at, w, s, o + at, out_step, width, tail, sign, zp, low, high)
+            w, s, channel = row.weights + g * row.weight_step, row.stage + g * stage_bytes, g * block_bytes
+            _convolve(number, at, t, channel, w, s, o + channel, width, tail)

@@ -9,95 +9,131 @@ elements, in that order whatever the tile, so neither tiling nor threads change 
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
 
 from npu.native import types as ty
-from npu.native.emit import BYTES, FLOAT, FLOATS, INT, LANES, WORD, choice, function
+from npu.native.emit import BYTES, DOUBLES, FLOAT, FLOATS, INT, LANES, WORD, choice
 from npu.native.kernel import kernel
 from npu.runtime.xnnpack.kernels import row as r
+from npu.runtime.xnnpack.kernels.job_code import job_function
 
-_ARGUMENTS = 15
-"""The last two: address of an int32 that is added to all sums of a pixel, and bytes from it to that of the next pixel."""
+_FLOAT, _BYTE, _UNSIGNED, _REAL = range(4)
+"""Modes; `_UNSIGNED` is `_BYTE` for inputs whose `sign` is 0."""
+_STAGE_BYTES = (r.FLOAT_STAGE_BYTES, r.CHANNELS_BYTES, r.CHANNELS_BYTES, r.REAL_STAGE_BYTES)
 
 
-def _emit_tile(height, width, mode):  # type: ignore[no-untyped-def]
-    """Modes: "float"; "byte", scaled to 8 bits; "unsigned", the same for inputs whose `sign` is 0; "sum", 32-bit sums of 8-bit
-    products."""
-    floating, scaled = mode == "float", mode in ("byte", "unsigned")
-    lanes, stage_bytes = (LANES, r.BYTE_STAGE_BYTES) if scaled else (FLOATS if floating else LANES, 64)
+def _tile(height, width, mode):  # type: ignore[no-untyped-def]
+    """Kernel of `width` blocks of 16 channels, `height` pixels at a time; at the end some are computed twice."""
+    lanes, element = (FLOATS, FLOAT) if mode == _FLOAT else (LANES, INT)
 
     def emit(e, args):  # type: ignore[no-untyped-def]
-        table, segments, length, weights, step, stage, out, out_step, tail, sign, zero_point, low, high, extra, gap = args
-        start = [e.load(lanes, stage, stage_bytes * n) for n in range(width)] * height
-        if not floating:
-            added = [e.splat(e.load(INT, e.b.add(extra, e.b.mul(gap, e.word(k))))) for k in range(height)]
-            start = [e.b.add(start[n], addend) for addend in added for n in range(width)]
-        stride = e.b.mul(segments, e.word(8))
-        rows = [e.b.add(table, e.b.mul(stride, e.word(k))) for k in range(height)]
-        steps = [e.b.mul(step, e.word(n)) for n in range(width)]
-        sign = e.splat_word(sign)
+        row, weights, stage, out, tail, first, last = args
+        table, segments, length, step, out_step = e.of_row(row, "table", "segments", "length", "weight_step", "out_step")
+        stages = [e.offset(stage, _STAGE_BYTES[mode] * n) for n in range(width)]
+        biases, steps = [e.load(lanes, at) for at in stages] * height, [e.b.mul(step, e.word(n)) for n in range(width)]
+        sign, pitch = e.splat_word(e.of_row(row, "sign")), e.b.shl(segments, e.word(3))
 
-        def over_segments(segment, carried):  # type: ignore[no-untyped-def]
-            at = e.b.mul(segment, e.word(8))
-            pixels = [e.load(WORD, e.b.add(row, at)) for row in rows]
+        def over_tiles(index, carried):  # type: ignore[no-untyped-def]
+            pixel, end = e.b.add(first, e.b.mul(index, e.word(height))), e.offset(last, -height)
+            pixel = e.b.select(e.b.icmp_signed("<", pixel, end), pixel, end)
+            rows = [e.b.add(table, e.b.mul(pitch, e.offset(pixel, k))) for k in range(height)]
 
-            def over_elements(index, values):  # type: ignore[no-untyped-def]
-                totals = list(values[1:])
-                offset = e.b.mul(index, e.word(4))
-                vectors = [e.load(lanes, e.b.add(values[0], step)) for step in steps]
-                for k in range(height):
-                    address = e.b.add(pixels[k], offset)
-                    value = e.splat(e.load(FLOAT if floating else INT, address))
-                    value = value if mode in ("float", "unsigned") else e.b.xor(value, sign)
-                    for n in range(width):
-                        total = totals[k * width + n]
-                        totals[k * width + n] = (
-                            e.multiply_add(value, vectors[n], total) if floating else e.dot(total, value, vectors[n])
-                        )
-                return [e.b.add(values[0], e.word(64)), *totals]
+            def over_segments(segment, carried):  # type: ignore[no-untyped-def]
+                at = e.b.shl(segment, e.word(3))
+                pixels = [e.load(WORD, e.b.add(row, at)) for row in rows]
 
-            return e.loop(length, carried, over_elements)
+                def over_elements(index, values):  # type: ignore[no-untyped-def]
+                    totals, offset = list(values[1:]), e.b.shl(index, e.word(2))
+                    vectors = [e.load(lanes, e.b.add(values[0], step)) for step in steps]
+                    for k in range(height):
+                        value = e.splat(e.load(element, e.b.add(pixels[k], offset)))
+                        value = value if mode in (_FLOAT, _UNSIGNED) else e.b.xor(value, sign)
+                        for n in range(width):
+                            total = totals[k * width + n]
+                            totals[k * width + n] = (
+                                e.multiply_add(value, vectors[n], total) if mode == _FLOAT else e.dot(total, value, vectors[n])
+                            )
+                    return [e.offset(values[0], 64), *totals]
 
-        totals = e.loop(segments, [weights, *start], over_segments)[1:]
-        size = 1 if scaled else 4
-        for n in range(width):
-            finish = _finish(e, mode, e.b.add(stage, e.word(stage_bytes * n)), zero_point, low, high)
-            for k in range(height):
-                target = e.b.add(e.b.add(out, e.b.mul(out_step, e.word(k))), e.word(16 * size * n))
-                e.store_first(finish(totals[k * width + n]), target, tail if n == width - 1 else e.word(16))
+                return e.loop(length, carried, over_elements)
 
-    return emit
+            start = biases if mode == _FLOAT else _with_sums_of_pixels(e, row, biases, pixel, height)
+            totals = e.loop(segments, [weights, *start], over_segments)[1:]
+            targets = [e.b.add(out, e.b.mul(out_step, e.offset(pixel, k))) for k in range(height)]
+            _finish(e, row, mode, stages, tail, totals, targets)
+            return carried
 
+        count = e.b.sub(last, first)
+        e.loop(e.b.sdiv(e.offset(count, height - 1), e.word(height)), [], over_tiles)
 
-def _finish(e, mode, stage, zero_point, low, high):  # type: ignore[no-untyped-def]
-    """What turns a total into the lanes to store."""
-    if mode == "sum":
-        return lambda total: total
-    if mode == "float":
-        limits = e.splat_float(low), e.splat_float(high)
-        return lambda total: e.clamp_float(total, *limits)
-    factors = [e.load(LANES, stage, 64 * j) for j in range(1, 4)]
-    offset, limits = e.splat_word(zero_point), (e.splat_word(low), e.splat_word(high))
-    return lambda total: e.b.trunc(e.clamp(e.b.add(e.rescale(total, factors), offset), *limits), BYTES)
+    return job_function(f"gemm_{height}_{width}_{mode}", 7, emit)
 
 
-_FLOAT, _BYTE, _UNSIGNED, _SUM = range(4)
-_MODES = {_FLOAT: "float", _BYTE: "byte", _UNSIGNED: "unsigned", _SUM: "sum"}
+def _with_sums_of_pixels(e, row, biases, pixel, height):  # type: ignore[no-untyped-def]
+    """Biases with what SUM_PIXELS made of each pixel, if it did."""
+    added, gap = e.of_row(row, "input", "input_step")
+    before = e.b.block
+    with e.b.if_then(e.b.icmp_signed("!=", gap, e.word(0))):
+        at = e.b.add(added, e.b.mul(gap, pixel))
+        sums = [e.splat(e.load(INT, e.b.add(at, e.b.mul(gap, e.word(k))))) for k in range(height)]
+        width = len(biases) // height
+        more = [e.b.add(bias, sums[k // width]) for k, bias in enumerate(biases)]
+        inside = e.b.block
+    phis = [e.b.phi(bias.type) for bias in biases]
+    for phi, plain, moved in zip(phis, biases, more, strict=True):
+        phi.add_incoming(plain, before)
+        phi.add_incoming(moved, inside)
+    return phis
+
+
+def _finish(e, row, mode, stages, tail, totals, targets):  # type: ignore[no-untyped-def]
+    """Store the totals of some pixels, pixel after pixel."""
+    width, size = len(stages), 4 if mode == _FLOAT else 1
+    places = [[e.offset(target, 16 * size * n) for target in targets] for n in range(width)]
+    if mode in (_BYTE, _UNSIGNED):
+        counts = [None] * (width - 1) + [tail]
+        e.finish(row, [(stages[n], counts[n], totals[n::width], places[n]) for n in range(width)])
+        return
+    final = _clamped(e, row) if mode == _FLOAT else _rounded(e, row)
+    for n in range(width):
+        count = tail if n == width - 1 else e.word(16)
+        for total, place in zip(totals[n::width], places[n], strict=True):
+            e.store_first(final(total, stages[n]), place, count)
+
+
+def _clamped(e, row):  # type: ignore[no-untyped-def]
+    low, high = (e.splat_float(value) for value in e.of_row(row, "low", "high"))
+    return lambda total, stage: e.clamp_float(total, low, high)
+
+
+def _rounded(e, row):  # type: ignore[no-untyped-def]
+    """int32 sums times a double per channel, to the nearest integer, ties away from zero, offset and clamped."""
+    zero_point, low, high = (e.splat_word(value) for value in e.of_row(row, "zero_point", "low", "high"))
+    most, half = (ir.Constant(DOUBLES, [number] * 16) for number in (float(1 << 24), 0.5))
+
+    def final(total, stage):  # type: ignore[no-untyped-def]
+        scale = e.load(DOUBLES, e.field_at(stage, r.REAL_STAGE, "scale"))
+        value = e.b.fmul(e.b.sitofp(total, DOUBLES), scale)
+        away = e.call("llvm.floor.v16f64", e.b.fadd(e.call("llvm.fabs.v16f64", value), half))
+        # What is beyond 24 bits is beyond the clamp as well, and must stay within an integer.
+        away = e.b.select(e.b.fcmp_ordered("<", away, most), away, most)
+        whole = e.b.add(e.b.fptosi(e.call("llvm.copysign.v16f64", away, value), LANES), zero_point)
+        return e.b.trunc(e.clamp(whole, low, high), BYTES)
+
+    return final
+
+
 _HEIGHTS = (14, 12, 8, 6)
-"""Pixels of a tile of one to four blocks; the others have one pixel."""
+"""Pixels of a tall tile of one to four blocks."""
+_TALL, _MODE = 8, 16
+"""What a tall tile has more in its number than one of one pixel, and one of the next mode."""
 
 
 def _tiles():  # type: ignore[no-untyped-def]
-    """By number: eight per mode, those of one pixel first."""
-    made = {}
-    for mode, name in _MODES.items():
-        for width, height in enumerate(_HEIGHTS, 1):
-            for is_tall in (False, True):
-                if is_tall if mode == _SUM else mode == _UNSIGNED and (width > 2 or not is_tall):
-                    continue
-                emit = _emit_tile(height if is_tall else 1, width, name)
-                number = 8 * mode + 4 * is_tall + width - 1
-                made[number] = function(f"gemm_{number}", _ARGUMENTS, emit)
-    return made
+    """By number: blocks less one, `_TALL`, `_MODE` times the mode."""
+    single = {_MODE * mode + width - 1: _tile(1, width, mode) for mode in (_FLOAT, _BYTE, _REAL) for width in (1, 4, 8)}
+    tall = [(mode, width) for mode in (_FLOAT, _BYTE, _UNSIGNED) for width in (1, 2, 3, 4) if mode != _UNSIGNED or width <= 2]
+    return single | {_MODE * mode + _TALL + width - 1: _tile(_HEIGHTS[width - 1], width, mode) for mode, width in tall}
 
 
 _multiply = choice(_tiles())
@@ -113,33 +149,22 @@ def _tile_width(left):  # type: ignore[no-untyped-def]
     return np.int64(4)
 
 
-@kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
-def gemm(row, first, last):  # type: ignore[no-untyped-def]
-    """The output pixels `first` to `last` (exclusive) of a job: float, scaled 8-bit, or sums without scaling (biases only)."""
-    segments, length, step, zp = row.segments, row.length, row.weight_step, row.zero_point
-    out_step, sign, low, high = row.out_step, row.sign, row.low, row.high
-    is_byte, is_sum = row.kind == r.GEMM_BYTE, row.kind == r.GEMM_SUM
-    stage_bytes = np.int64(r.BYTE_STAGE_BYTES if is_byte else r.FLOAT_STAGE_BYTES)
-    out_bytes, gap, done = np.int64(16 if is_byte else 64), row.input_step, np.int64(0)
+@kernel(ty.void(ty.int64, ty.int64, ty.int64))
+def gemm(at, first, last):  # type: ignore[no-untyped-def]
+    """The output pixels `first` to `last` (exclusive) of the job at an address."""
+    row, done = r.jobs_at(at)[0], np.int64(0)
+    mode = np.int64(_FLOAT if row.kind == r.GEMM_FLOAT else _REAL if row.kind == r.GEMM_REAL else _BYTE)
+    stage_bytes, size = np.int64(_STAGE_BYTES[mode]), np.int64(64 if mode == _FLOAT else 16)
     while done < row.groups:
-        width = _tile_width(row.groups - done)
-        height = np.int64(_HEIGHTS[width - 1])
-        mode = _SUM if is_sum else _BYTE if is_byte else _FLOAT
-        number = np.int64(8 * mode + width - 1)
-        if is_sum or last - first < height:
-            height = np.int64(1)
-        elif is_byte and sign == 0 and width <= 2:
-            number = np.int64(8 * _UNSIGNED + 4 + width - 1)
-        else:
-            number += np.int64(4)
+        left = row.groups - done
+        width = _tile_width(left)
+        number = _MODE * mode + _TALL + width - 1
+        if mode == _REAL or last - first < _HEIGHTS[width - 1]:
+            width = np.int64(8 if left >= 8 else 4 if left >= 4 else 1)
+            number = _MODE * mode + width - 1
+        elif mode == _BYTE and row.sign == 0 and width <= 2:
+            number = _MODE * _UNSIGNED + _TALL + width - 1
         tail = row.tail if done + width == row.groups else np.int64(16)
-        w, s = row.weights + done * step, row.stage + done * stage_bytes
-        m = first
-        while m < last:
-            if m + height > last:
-                m = last - height
-            t, o = row.table + m * segments * 8, row.out + m * out_step + done * out_bytes
-            x = row.input + m * gap
-            _multiply(number, t, segments, length, w, step, s, o, out_step, tail, sign, zp, low, high, x, gap)
-            m += height
+        weights, stage = row.weights + done * row.weight_step, row.stage + done * stage_bytes
+        _multiply(number, at, weights, stage, row.out + done * size, tail, first, last)
         done += width

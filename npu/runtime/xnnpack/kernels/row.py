@@ -10,6 +10,7 @@ import numpy as np
 
 from npu.native import types as ty
 from npu.native.kernel import RowsAt
+from npu.numerics.output_stage import CHANNELS_BYTES as CHANNELS_BYTES
 
 _FIELDS = (
     "kind",
@@ -18,14 +19,15 @@ _FIELDS = (
     "length",  # elements of a stretch: floats, or groups of four bytes
     "weights",  # address of the packed weights
     "weight_step",  # bytes from the weights of 16 channels to those of the next 16
-    "stage",  # address of biases and factors, one block per 16 channels
+    "stage",  # address of biases and factors: a structure per 16 channels
+    "limits",  # address of LIMITS, of scaled 8-bit results
+    "finish",  # their output stage
     "out",  # address of the output
     "out_step",  # bytes from one output pixel to the next
     "groups",  # blocks of 16 output channels
     "tail",  # channels in the last block, 1 to 16
     "sign",  # 0x80808080 for int8 inputs, 0 for uint8; `centred` rows: four times the zero point of the weights
-    "zero_point",
-    *("low", "high"),  # clamp, as integers or as the bits of float32 numbers
+    *("zero_point", "low", "high"),  # clamp, as integers or as the bits of float32 numbers; not of what has LIMITS
     "input",  # address of the input of a copy or look-up; of what is added to the sums of an 8-bit product, per pixel
     "input2",
     *("input_step", "input2_step"),  # bytes; the second is of a second operand, or of a second axis
@@ -34,17 +36,22 @@ _FIELDS = (
     "width",  # output pixels of a row
     "chunk",  # rows that a thread takes at once
     "single",  # 1 or 2 if the first or the second operand of a row is one element, or is the exact one of 8-bit sums, else 0
+    "is_by_rows",  # 8-bit depthwise: whether four entries of the table are a row of the filter and one column more
     "centred",  # whether the weights of an 8-bit depthwise convolution have a zero point
 )
 JOB = np.dtype([(name, np.int64) for name in _FIELDS])
 JOB_ROW = ty.record(JOB)
 jobs_at = RowsAt(JOB_ROW)
-JOB_WORDS = JOB.itemsize // 8
+JOB_BYTES = JOB.itemsize
+JOB_WORDS = JOB_BYTES // 8
 """Lists of jobs are handed over as plain words, whose address takes Python less time than that of an array of records."""
 
-GEMM_FLOAT, GEMM_BYTE, GEMM_SUM, DEPTHWISE_FLOAT, DEPTHWISE_BYTE = range(5)
-COPY_ROWS, LOOK_UP_PAIRS, RESIZE, ROUND_SUMS, ADD_BYTES, SUBTRACT_BYTES, SUM_PIXELS = range(5, 12)
-FLOAT_ADD, FLOAT_SUBTRACT, FLOAT_MULTIPLY, FLOAT_DIVIDE, FLOAT_SQUARED_DIFFERENCE, FLOAT_CLAMP, FLOAT_TANH = range(12, 19)
-SOFTMAX_ROWS, MOVE, FLIP_ROWS = range(19, 22)
-FLOAT_STAGE_BYTES = 64  # bias
-BYTE_STAGE_BYTES = 256  # bias, left shift, multiplier, right shift
+GEMM_FLOAT, GEMM_BYTE, GEMM_REAL, DEPTHWISE_FLOAT, DEPTHWISE_BYTE = range(5)
+"""Products: floats, scaled 8-bit results, and 8-bit results that are scaled in double precision; then depthwise ones."""
+COPY_ROWS, LOOK_UP_PAIRS, RESIZE, ADD_BYTES, SUBTRACT_BYTES, SUM_PIXELS = range(5, 11)
+FLOAT_ADD, FLOAT_SUBTRACT, FLOAT_MULTIPLY, FLOAT_DIVIDE, FLOAT_SQUARED_DIFFERENCE, FLOAT_CLAMP, FLOAT_TANH = range(11, 18)
+SOFTMAX_ROWS, MOVE, FLIP_ROWS = range(18, 21)
+FLOAT_STAGE = np.dtype([("bias", np.float32, (16,))])
+REAL_STAGE = np.dtype([("bias", np.int32, (16,)), ("scale", np.float64, (16,))])
+"""What products of floats, and those that are scaled in double precision, have for every 16 channels; others have CHANNELS."""
+FLOAT_STAGE_BYTES, REAL_STAGE_BYTES = FLOAT_STAGE.itemsize, REAL_STAGE.itemsize

@@ -26,7 +26,7 @@ if is_making():
     from npu.runtime.xnnpack.kernels.depthwise import depthwise
     from npu.runtime.xnnpack.kernels.floats import float_pairs, softmax_rows
     from npu.runtime.xnnpack.kernels.gemm import gemm
-    from npu.runtime.xnnpack.kernels.sums import flip_rows, round_sums, sum_bytes, sum_pixels
+    from npu.runtime.xnnpack.kernels.sums import flip_rows, sum_bytes, sum_pixels
 
 
 @kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
@@ -79,22 +79,21 @@ def resize_bilinear(row, first, last):  # type: ignore[no-untyped-def]
             store_float(out + at, total)
 
 
-@kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
-def run_part(row, first, last):  # type: ignore[no-untyped-def]
-    """The rows `first` to `last` of one job; parts of a job write different bytes."""
+@kernel(ty.void(ty.int64, ty.int64, ty.int64))
+def run_part(at, first, last):  # type: ignore[no-untyped-def]
+    """The rows `first` to `last` of the job at an address; parts of a job write different bytes, or the same ones."""
+    row = r.jobs_at(at)[0]
     kind = row.kind
-    if kind <= r.GEMM_SUM:
-        gemm(row, first, last)
+    if kind <= r.GEMM_REAL:
+        gemm(at, first, last)
     elif kind <= r.DEPTHWISE_BYTE:
-        depthwise(row, first, last)
+        depthwise(at, first, last)
     elif kind == r.COPY_ROWS:
         copy_rows(row, first, last)
     elif kind == r.LOOK_UP_PAIRS:
         look_up_pairs(row, first, last)
     elif kind == r.RESIZE:
         resize_bilinear(row, first, last)
-    elif kind == r.ROUND_SUMS:
-        round_sums(row, first, last)
     elif kind == r.ADD_BYTES or kind == r.SUBTRACT_BYTES:
         sum_bytes(row, first, last)
     elif kind == r.SUM_PIXELS:
@@ -112,9 +111,9 @@ def run_part(row, first, last):  # type: ignore[no-untyped-def]
 @kernel(ty.void(ty.int64[::1]))
 def run_alone(words):  # type: ignore[no-untyped-def]
     """Every job in order."""
-    rows = r.jobs_at(np.int64(words.ctypes.data))
-    for k in range(words.size // r.JOB_WORDS):
-        run_part(rows[k], np.int64(0), rows[k].rows)
+    start = np.int64(words.ctypes.data)
+    for at in range(start, start + 8 * words.size, r.JOB_BYTES):
+        run_part(at, np.int64(0), r.jobs_at(at)[0].rows)
 
 
 COUNTER_BYTES = 64
@@ -149,13 +148,14 @@ def help_shared(work):  # type: ignore[no-untyped-def]
 @kernel(ty.void(ty.int64[::1]))
 def _share(work):  # type: ignore[no-untyped-def]
     """Of every job the chunks that nobody else has taken. A thread that comes late finds nothing left to do."""
-    rows, counter = r.jobs_at(work[ARGUMENTS]), work[ARGUMENTS + 2]
+    counter = work[ARGUMENTS + 2]
     for k in range(work[ARGUMENTS + 1]):
-        total, chunk = rows[k].rows, rows[k].chunk
+        at = work[ARGUMENTS] + k * r.JOB_BYTES
+        total, chunk = r.jobs_at(at)[0].rows, r.jobs_at(at)[0].chunk
         chunks = (total + chunk - 1) // chunk
         c = add_atomic(counter, np.int64(1))
         while c < chunks:
-            run_part(rows[k], c * chunk, min(total, (c + 1) * chunk))
+            run_part(at, c * chunk, min(total, (c + 1) * chunk))
             add_atomic(counter + 8, np.int64(1))
             c = add_atomic(counter, np.int64(1))
         wait_until(counter + 8, chunks, chunks + 1)

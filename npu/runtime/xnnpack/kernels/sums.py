@@ -10,7 +10,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from npu.native import types as ty
-from npu.native.emit import BYTE, BYTES, DOUBLES, INT, LANES, WORD, choice, function
+from npu.native.emit import BYTE, BYTES, INT, LANES, WORD, choice, function
 from npu.native.kernel import kernel
 from npu.runtime.xnnpack.kernels import row as r
 
@@ -108,46 +108,6 @@ def sum_pixels(row, first, last):  # type: ignore[no-untyped-def]
     """What the zero point of the weights adds to the sums of the pixels `first` to `last`."""
     table = row.table + 8 * first * row.segments
     _pixels(table, row.segments, row.row_bytes, row.out + 4 * first, last - first, row.zero_point)
-
-
-def _emit_round(e, args):  # type: ignore[no-untyped-def]
-    """int32 sums times a double per channel, to the nearest integer, ties away from zero, offset and clamped."""
-    sums, scales, out, count, zero_point, low, high = args
-    limits = e.splat_word(zero_point), e.splat_word(low), e.splat_word(high)
-    most = ir.Constant(DOUBLES, [float(1 << 24)] * 16)
-
-    def block(at, total, scale, size):  # type: ignore[no-untyped-def]
-        value = e.b.fmul(e.b.sitofp(total, DOUBLES), scale)
-        magnitude = e.call("llvm.fabs.v16f64", value)
-        away = e.call("llvm.floor.v16f64", e.b.fadd(magnitude, ir.Constant(DOUBLES, [0.5] * 16)))
-        # What is beyond 24 bits is beyond the clamp as well, and must stay within an integer.
-        away = e.b.select(e.b.fcmp_ordered("<", away, most), away, most)
-        whole = e.b.add(e.b.fptosi(e.call("llvm.copysign.v16f64", away, value), LANES), limits[0])
-        e.store_first(e.b.trunc(e.clamp(whole, *limits[1:]), BYTES), e.b.add(out, at), size)
-
-    def over_blocks(index, carried):  # type: ignore[no-untyped-def]
-        at = e.b.mul(index, e.word(16))
-        total = e.load(LANES, e.b.add(sums, e.b.mul(index, e.word(64))))
-        block(at, total, e.load(DOUBLES, e.b.add(scales, e.b.mul(index, e.word(128)))), e.word(16))
-        return []
-
-    whole, rest = e.b.ashr(count, e.word(4)), e.b.and_(count, e.word(15))
-    e.loop(whole, [], over_blocks)
-    with e.b.if_then(e.b.icmp_signed(">", rest, e.word(0))):
-        total = e.load_first(LANES, e.b.add(sums, e.b.mul(whole, e.word(64))), rest)
-        scale = e.load_first(DOUBLES, e.b.add(scales, e.b.mul(whole, e.word(128))), rest)
-        block(e.b.mul(whole, e.word(16)), total, scale, rest)
-
-
-_round = function("round_sums", 7, _emit_round)
-
-
-@kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
-def round_sums(row, first, last):  # type: ignore[no-untyped-def]
-    """The rows `first` to `last` of `width` sums."""
-    for m in range(first, last):
-        source, out = row.input + m * row.input_step, row.out + m * row.out_step
-        _round(source, row.weights, out, row.width, row.zero_point, row.low, row.high)
 
 
 def _emit_flip(e, args):  # type: ignore[no-untyped-def]
