@@ -19,7 +19,7 @@ from tests.support.random_graphs import FUSED, out_extent
 
 I8, U8, I16, I32, I64 = DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64
 _ELEMENTS = 6000
-_FIXED = {
+FIXED = {
     "LOGISTIC": {I8: (1 / 256, -128), U8: (1 / 256, 0), I16: (1 / 32768, 0)},
     "TANH": {I8: (1 / 128, 0), U8: (1 / 128, 128), I16: (1 / 32768, 0)},
     "SOFTMAX": {I8: (1 / 256, -128), U8: (1 / 256, 0), I16: (1 / 32768, 0)},
@@ -232,8 +232,8 @@ def _unary(s: Sketch, x: int) -> int:
     if kind == "ABS" and dtype is U8:
         kind = "RELU"
     options: Attributes | None = None
-    if kind in _FIXED:
-        scale, zero = _FIXED[kind][dtype]
+    if kind in FIXED:
+        scale, zero = FIXED[kind][dtype]
         ofm = s.b.tensor(s.shape(x), dtype, scale=scale, zero_point=zero)
         options = at.SoftmaxOptions(float(s.pick((1.0, 0.5, 2.0)))) if kind == "SOFTMAX" else None
     elif s.chance(0.4) or (kind == "RELU6" and dtype is I16):

@@ -78,14 +78,14 @@ def annotation_lines(path: Path) -> set[int]:
 def keep_sample(session: Path, count: int, seed: int) -> int:
     """Forget all but `count` mutants of a session, of those that are not on a line of annotations; how many those are."""
     with sqlite3.connect(session) as database:
-        rows = list(database.execute("select job_id, module_path, start_pos_row from mutation_specs"))
+        order = "order by module_path, operator_name, operator_args, occurrence"  # names of jobs are others every time
+        rows = list(database.execute(f"select job_id, module_path, start_pos_row from mutation_specs {order}"))
         said = {module: annotation_lines(session.parent / module) for module in {module for _, module, _ in rows}}
-        jobs = sorted(job for job, module, line in rows if line not in said[module])
-        every = {job for job, _, _ in rows}
-        kept = set(random.Random(seed).sample(jobs, min(count, len(jobs))))
-        for job in every - kept:
-            database.execute("delete from mutation_specs where job_id = ?", (job,))
-            database.execute("delete from work_items where job_id = ?", (job,))
+        jobs = [(job,) for job, module, line in rows if line not in said[module]]
+        database.execute("create temporary table kept (job_id text)")
+        database.executemany("insert into kept values (?)", random.Random(seed).sample(jobs, min(count, len(jobs))))
+        for table in ("mutation_specs", "work_items"):
+            database.execute(f"delete from {table} where job_id not in (select job_id from kept)")
     return len(jobs)
 
 

@@ -17,6 +17,8 @@ import pytest
 
 from npu.compiler.block_config import BlockChooser
 from npu.compiler.goal import Goal
+from npu.graph import attributes as at
+from npu.graph.attributes import Attributes
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model
 from npu.hardware.catalogue import list_variants
@@ -34,8 +36,9 @@ from tests.npu.compiler.lower import (
     test_windows,
 )
 from tests.support import random_graphs as graphs
+from tests.support.builder import ModelBuilder
 from tests.support.decisions import decisions
-from tests.support.mixed_graphs import mixed_graph
+from tests.support.mixed_graphs import FIXED, mixed_graph
 from tests.support.networks import network
 from tests.support.vela_operators import VELA_CASES, with_shapes
 
@@ -52,7 +55,16 @@ MEMORIES = (
     Hardware("ethos-u65-256", memory_mode="dedicated-sram-256kb"),
     Hardware("ethos-u65-256", memory_mode="shared-sram", arena_cache_bytes=30_000),
 )
+MANIFOLD = ("MEAN", "PRELU", "QUANTIZE", "RESIZE", "STRIDED_SLICE", "SUM")
+"""Operators that are lowered in many ways."""
 GOALS = (Goal.PERFORMANCE, Goal.PERFORMANCE, Goal.SIZE)
+POINTS: tuple[tuple[str, Attributes | None], ...] = (
+    ("ABS", at.AbsOptions()), ("ELU", None), ("EXP", at.ExpOptions()), ("GELU", at.GeluOptions(False)),
+    ("GELU", at.GeluOptions(True)), ("HARD_SWISH", at.HardSwishOptions()), ("LEAKY_RELU", at.LeakyReluOptions(0.3)),
+    ("LEAKY_RELU", at.LeakyReluOptions(-0.4)), ("LOG", None), ("LOGISTIC", None), ("NEG", at.NegOptions()),
+    ("QUANTIZE", at.QuantizeOptions()), ("RELU", None), ("RELU6", None), ("RELU_0_TO_1", None), ("RELU_N1_TO_1", None),
+    ("RSQRT", None), ("TANH", None),
+)  # fmt: skip
 
 
 @cache
@@ -69,7 +81,7 @@ def any_of(choices: tuple[T, ...], name: str, further: int = 0) -> T:
 def operators() -> Iterator[Case]:
     """Every operator of the NPU in every type; not those that were drawn so that LiteRT refuses them."""
     for name, make in VELA_CASES.items():
-        for seed in (1, 2):
+        for seed in range(1, 7 if name.startswith(MANIFOLD) else 3):
             with suppress(ValueError, RuntimeError):
                 content = with_shapes(make(np.random.default_rng([seed, 2026])))
                 yield f"{name} {seed}", read_model(content), any_of(TARGETS, name, seed)
@@ -80,7 +92,7 @@ def lowerings() -> Iterator[Case]:
     for name, graph in lowered_graphs():
         yield name, Model((graph,)), any_of(TARGETS, name)
     for name, make in test_windows.CASES.items():
-        for seed in range(2):
+        for seed in range(4):
             yield f"{name} {seed}", read_model(make(np.random.default_rng(seed))), any_of(TARGETS, name, seed)
     for name in test_matmul.CASES:
         yield f"product {name}", read_model(test_matmul.product(name, 5)), any_of(TARGETS, name)
@@ -110,6 +122,25 @@ def chains() -> Iterator[Case]:
         yield case.name, case.model, any_of(TARGETS, case.name)
 
 
+def points() -> Iterator[Case]:
+    """Operators on every value alone, one behind the other: tables of one are made of several."""
+    for seed in range(40):
+        name = f"points {seed}"
+        yield name, read_model(points_of(np.random.default_rng([seed, 26]))), any_of(TARGETS, name)
+
+
+def points_of(rng: np.random.Generator) -> bytes:
+    b, dtype = ModelBuilder(), (DType.INT8, DType.INT8, DType.UINT8, DType.INT16)[int(rng.integers(4))]
+    x = b.input((1, 3, 4, 5), dtype, scale=0.05, zero_point=int(rng.integers(0, 99)) * (dtype is not DType.INT16))
+    for _ in range(int(rng.integers(1, 5))):
+        kind, options = POINTS[int(rng.integers(len(POINTS)))]
+        zero = 0 if dtype is DType.INT16 else int(rng.integers(0, 99))
+        scale, zero = FIXED[kind][dtype] if kind in FIXED else (float(0.05 * 2.0 ** rng.uniform(-2, 2)), zero)
+        x = b.op(kind, [x], (1, 3, 4, 5), dtype, scale, zero, attributes=options)
+    b.output(x)
+    return b.build()
+
+
 def mixtures() -> Iterator[Case]:
     """Several operators of every type."""
     for dtype in (DType.INT8, DType.UINT8, DType.INT16):
@@ -128,7 +159,8 @@ def networks() -> Iterator[Case]:
 
 
 MODELS: dict[str, Callable[[], Iterator[Case]]] = {
-    "operators": operators, "lowerings": lowerings, "chains": chains, "mixtures": mixtures, "networks": networks,
+    "chains": chains, "mixtures": mixtures, "points": points,
+    "lowerings": lowerings, "networks": networks, "operators": operators,
 }  # fmt: skip
 
 
