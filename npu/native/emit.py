@@ -58,6 +58,19 @@ class Emitter:
         kind = arguments[0].type
         return self.b.call(self.function(name, ir.FunctionType(kind, [kind] * len(arguments))), arguments)
 
+    def inlined(self, name: str, returns: ir.Type, emit: Callable[..., Any], *arguments: IrValue) -> IrValue:
+        """`emit(emitter, *arguments)`, written once in a module and copied by LLVM, which takes a tenth of writing it again."""
+        name = f"{type(self).__name__}.{name}"
+        target = self.module.globals.get(name)
+        if target is None:
+            target = ir.Function(self.module, ir.FunctionType(returns, [value.type for value in arguments]), name)
+            target.linkage = "internal"
+            target.attributes.add("alwaysinline")
+            body = ir.IRBuilder(target.append_basic_block())
+            value = emit(type(self)(body), *target.args)
+            body.ret_void() if value is None else body.ret(value)
+        return self.b.call(target, arguments)
+
     def load(self, kind: ir.Type, address: IrValue, displacement: int = 0) -> IrValue:
         pointer = self.b.inttoptr(self.offset(address, displacement), kind.as_pointer())
         value = self.b.load(pointer, typ=kind)

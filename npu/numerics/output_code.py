@@ -13,7 +13,7 @@ import numpy as np
 from llvmlite import ir
 
 from npu.native.cpu import current
-from npu.native.emit import LANES, MASK, Emitter
+from npu.native.emit import LANES, MANY_BYTES, MASK, Emitter
 from npu.numerics.output_stage import CHANNELS, FLOOR, LIMITS, SUM
 
 
@@ -70,12 +70,16 @@ class StageEmitter(Emitter):
         """What makes outputs of totals by `requantize`."""
         names = ("left_shift", "multiplier", "even_addend", "odd_addend", "sign_mask", "right_shift")
         numbers, zero_point = [*self.channels(stage, *names), self.even_lanes(row)], self.limit(row, "zero_point")
-        return lambda total: self.b.add(self.requantize(total, *numbers), zero_point)
+        return lambda total: self.b.add(self.inlined("requantize", LANES, type(self).requantize, total, *numbers), zero_point)
 
     def floorer(self, row, stage):  # type: ignore[no-untyped-def]
         """What makes outputs of totals by `floor`."""
         numbers = [*self.channels(stage, "multiplier", "even_addend", "odd_addend", "high_shift"), self.even_lanes(row)]
-        return lambda total: self.floor(total, *numbers)
+        return lambda total: self.inlined("floor", LANES, type(self).floor, total, *numbers)
+
+    def packed(self, row, four):  # type: ignore[no-untyped-def]
+        """The lanes of four vectors as bytes within the row's limits."""
+        return self.inlined("packed", MANY_BYTES, lambda e, row, *four: e.limited(row, e.narrow(four)), row, *four)
 
     def limited(self, row, values):  # type: ignore[no-untyped-def]
         """64 signed bytes within the row's limits, as they are stored."""
@@ -86,23 +90,23 @@ class StageEmitter(Emitter):
         """Store (16 values, address, bytes, whether at all or None), four at a time, within the row's limits."""
         for start in range(0, len(outputs), 4):
             four = outputs[start : start + 4]
-            packed = self.limited(row, self.narrow([four[min(k, len(four) - 1)][0] for k in range(4)]))
+            packed = self.packed(row, [four[min(k, len(four) - 1)][0] for k in range(4)])
             self.put_bytes(packed, [place for _, *place in four])
 
     def put_bytes(self, packed, places):  # type: ignore[no-untyped-def]
         """Store up to four times 16 bytes: (address, bytes, whether at all or None) of each."""
         for k, (address, count, is_wanted) in enumerate(places):
             part = self.b.shuffle_vector(packed, packed, ir.Constant(LANES, list(range(16 * k, 16 * k + 16))))
-            if is_wanted is None:
-                self._put_one(part, address, count)
+            if is_wanted is not None:
+                self.inlined("store_wanted", ir.VoidType(), type(self).store_wanted, part, address, count, is_wanted)
+            elif count is not None:
+                self.inlined("store_first", ir.VoidType(), type(self).store_first, part, address, count)
             else:
-                with self.b.if_then(is_wanted):
-                    self._put_one(part, address, count)
+                self.store(part, address)
 
-    def _put_one(self, part, address, count):  # type: ignore[no-untyped-def]
-        if count is None:
-            self.store(part, address)
-        else:
+    def store_wanted(self, part, address, count, is_wanted):  # type: ignore[no-untyped-def]
+        """Store the first `count` bytes, if at all."""
+        with self.b.if_then(is_wanted):
             self.store_first(part, address, count)
 
     def finish(self, row, groups, is_wanted=None):  # type: ignore[no-untyped-def]

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from npu.native import types as ty
 from npu.native.cpu import current
-from npu.native.emit import BYTES, LANES, WORD, Emitter, choice
+from npu.native.emit import BYTES, LANES, MANY_BYTES, WORD, Emitter, choice
 from npu.native.kernel import kernel
 from npu.native.memory import load_i64
 from sim.functional.kernels import portable
@@ -49,14 +49,8 @@ class _Columns:
 
     def fetch(self, located, line, k):  # type: ignore[no-untyped-def]
         """Lanes k of a line."""
-        e, parts = self.e, []
-        for j in range(4):
-            column, is_inside = located[k, j]
-            address = e.b.select(is_inside, e.b.add(line[0], e.b.mul(column, line[1])), self.padding)
-            parts.append(e.b.xor(e.load(BYTES, address), self.flip))
-        order = ir.Constant(ir.VectorType(ir.IntType(32), 32), [side * 16 + k for k in range(16) for side in (0, 1)])
-        halves = [e.b.bitcast(e.b.shuffle_vector(parts[j], parts[j + 1], order), _SHORTS) for j in (0, 2)]
-        return e.b.bitcast(e.b.shuffle_vector(*halves, order), LANES)
+        columns = [value for j in range(4) for value in located[k, j]]
+        return self.e.inlined("fetch_columns", LANES, _fetch_columns, self.padding, self.flip, *line, *columns)
 
 
 class _DenseColumns(_Columns):
@@ -79,14 +73,28 @@ class _DenseColumns(_Columns):
         return located
 
     def fetch(self, located, line, k):  # type: ignore[no-untyped-def]
-        e, (start, mask), (distance, inside) = self.e, line, located[k]
-        loaded = e.load_masked(LANES, e.b.add(start, e.b.and_(distance, mask)), inside)
-        value = e.b.select(inside, e.b.xor(loaded, self.flips), self.outside)
-        gathered = e.b.shuffle_vector(value, value, ir.Constant(LANES, [4 * (k % 4) + k // 4 for k in range(16)]))
-        as_bytes = e.b.bitcast(gathered, ir.VectorType(ir.IntType(8), 64))
-        order = [16 * lane + 4 * (k % 4) + k // 4 for lane in range(4) for k in range(16)]
-        turned = e.b.shuffle_vector(as_bytes, as_bytes, ir.Constant(ir.VectorType(ir.IntType(32), 64), order))
-        return e.b.bitcast(turned, LANES)
+        return self.e.inlined("fetch_dense", LANES, _fetch_dense, self.outside, self.flips, *line, *located[k])
+
+
+def _fetch_columns(e, padding, flip, start, step, *columns):  # type: ignore[no-untyped-def]
+    """A lane of 4 columns: (number, whether it is in the input) of each."""
+    parts = []
+    for column, is_inside in zip(columns[::2], columns[1::2], strict=True):
+        address = e.b.select(is_inside, e.b.add(start, e.b.mul(column, step)), padding)
+        parts.append(e.b.xor(e.load(BYTES, address), flip))
+    order = ir.Constant(ir.VectorType(ir.IntType(32), 32), [side * 16 + k for k in range(16) for side in (0, 1)])
+    halves = [e.b.bitcast(e.b.shuffle_vector(parts[j], parts[j + 1], order), _SHORTS) for j in (0, 2)]
+    return e.b.bitcast(e.b.shuffle_vector(*halves, order), LANES)
+
+
+def _fetch_dense(e, outside, flips, start, mask, distance, inside):  # type: ignore[no-untyped-def]
+    loaded = e.load_masked(LANES, e.b.add(start, e.b.and_(distance, mask)), inside)
+    value = e.b.select(inside, e.b.xor(loaded, flips), outside)
+    gathered = e.b.shuffle_vector(value, value, ir.Constant(LANES, [4 * (k % 4) + k // 4 for k in range(16)]))
+    as_bytes = e.b.bitcast(gathered, MANY_BYTES)
+    order = [16 * lane + 4 * (k % 4) + k // 4 for lane in range(4) for k in range(16)]
+    turned = e.b.shuffle_vector(as_bytes, as_bytes, ir.Constant(ir.VectorType(ir.IntType(32), 64), order))
+    return e.b.bitcast(turned, LANES)
 
 
 def _line(name, columns, prepare, dot, *, is_shared, height=None):  # type: ignore[no-untyped-def]

@@ -95,7 +95,7 @@ def _dense_product(e, row):  # type: ignore[no-untyped-def]
 
     def combine(a, b):  # type: ignore[no-untyped-def]
         places = [(e.offset(a, 16 * k), e.offset(b, 16 * k)) for k in range(PIXELS)]
-        return e.limited(row, e.narrow([scale(_combined(e, MUL, fetches, *place)) for place in places]))
+        return e.packed(row, [scale(_combined(e, MUL, fetches, *place)) for place in places])
 
     return combine
 
