@@ -22,6 +22,8 @@ from sim.functional.kernels.stage import stage_function
 
 COLUMNS = 8
 """Pixels of a line whose sums are in registers at a time."""
+_SHARED = {1: (2, 4, (0, 1)), 2: (4, 5, (0, 2, -2))}
+"""By stride: columns from lane to lane, lanes, and where pixels begin in one that they use; in others each has its own."""
 _SHORTS = ir.VectorType(ir.IntType(16), 16)
 
 
@@ -97,33 +99,41 @@ def _fetch_dense(e, outside, flips, start, mask, distance, inside):  # type: ign
     return e.b.bitcast(turned, LANES)
 
 
-def _line(name, columns, prepare, dot, *, is_shared, height=None):  # type: ignore[no-untyped-def]
+def _line(name, columns, prepare, dot, *, shared=None, height=None, lines=1):  # type: ignore[no-untyped-def]
     """Kernel of a line of output pixels.
 
     `dot(emitter, total, inputs, prepared)` adds the products of the 4 unsigned bytes of each lane with the 4 signed ones of
-    weights, `prepared` being `prepare(emitter, weights)`. is_shared: for a stride of 1. height: rows of a window of one part,
-    whose weights stay in registers.
+    weights, `prepared` being `prepare(emitter, weights)`. shared: the stride, if it is one of _SHARED. height: rows of a window
+    of one part, whose weights stay in registers. lines: with `height`, lines computed at a time, each one input row further.
     """
 
     def emit(e, args):  # type: ignore[no-untyped-def]
-        row, base, rows, weights, stage, out, tail = args
+        row, base, rows, weights, stage, *outs, tail = args
         source = columns(e, row)
         parts, part_table, rows_of_part = e.of_row(row, "segments", "segment_table", "dwords")
         width, stride, out_pixel = e.of_row(row, "width", "stride", "out_pixel")
         (bias,) = e.channels(stage, "bias")
-        steps = [e.word(2 * k) for k in range(COLUMNS // 2)] if is_shared else []
-        steps = steps or [e.b.mul(stride, e.word(k)) for k in range(COLUMNS)]
-        taps = COLUMNS // len(steps)
+        distance, lanes, starts = _SHARED[shared] if shared else (0, COLUMNS, (0,))
+        steps = [e.word(distance * k) if shared else e.b.mul(stride, e.word(k)) for k in range(lanes)]
+        pixels = [
+            [(p, d) for p in range(COLUMNS) for d in starts if (shared * p - distance * n if shared else p - n) == d]
+            for n in range(lanes)
+        ]
 
         def weights_at(at):  # type: ignore[no-untyped-def]
+            """Of pixels that begin at a byte of a lane, for each of `starts`."""
             whole = e.load(LANES, at)
-            return [prepare(e, e.b.shl(whole, e.constant(8)) if tap else whole) for tap in range(taps)]
+            moved = [e.b.shl(whole, e.constant(8 * d)) if d > 0 else e.b.lshr(whole, e.constant(-8 * d)) for d in starts]
+            return {d: prepare(e, moved[k] if d else whole) for k, d in enumerate(starts)}
 
-        def over_row(totals, located, line, numbers):  # type: ignore[no-untyped-def]
+        def over_row(totals, located, line, used):  # type: ignore[no-untyped-def]
+            """Add the products of an input row, with (line, weights) of each output line that it belongs to."""
             for n in range(len(steps)):
                 inputs = source.fetch(located, line, n)
-                for pixel in range(taps * n, taps * n + taps):
-                    totals[pixel] = dot(e, totals[pixel], inputs, numbers[pixel % taps])
+                for output, numbers in used:
+                    for pixel, start in pixels[n]:
+                        at = COLUMNS * output + pixel
+                        totals[at] = dot(e, totals[at], inputs, numbers[start])
             return totals
 
         def over_parts(x, first):  # type: ignore[no-untyped-def]
@@ -132,19 +142,21 @@ def _line(name, columns, prepare, dot, *, is_shared, height=None):  # type: igno
 
                 def over_rows(k, carried):  # type: ignore[no-untyped-def]
                     at, *totals = carried
-                    return [e.offset(at, 64), *over_row(totals, located, source.line(base, rows, k), weights_at(at))]
+                    return [e.offset(at, 64), *over_row(totals, located, source.line(base, rows, k), [(0, weights_at(at))])]
 
                 return e.loop(rows_of_part, carried, over_rows)
 
             return e.loop(parts, [weights, *first], over_part)[1:]
 
-        fixed = [(source.line(base, rows, e.word(k)), weights_at(e.offset(weights, 64 * k))) for k in range(height or 0)]
+        fixed = [weights_at(e.offset(weights, 64 * k)) for k in range(height or 0)]
+        last_rows = [height * line + height - 1 for line in range(1, lines)]
+        inputs = [source.line(base, rows, e.word(k)) for k in (*range(height or 0), *last_rows)]
         only_part = e.load(WORD, part_table)
 
         def over_only_part(x, totals):  # type: ignore[no-untyped-def]
             located = source.locate(e.b.add(x, only_part), steps)
-            for line, numbers in fixed:
-                totals = over_row(totals, located, line, numbers)
+            for k, line in enumerate(inputs):
+                totals = over_row(totals, located, line, [(n, fixed[k - n]) for n in range(lines) if 0 <= k - n < height])
             return totals
 
         wanted = [None if k == 0 else e.b.icmp_signed("<", e.word(k), width) for k in range(COLUMNS)]
@@ -154,30 +166,35 @@ def _line(name, columns, prepare, dot, *, is_shared, height=None):  # type: igno
         def over_tiles(index, carried):  # type: ignore[no-untyped-def]
             x = e.b.mul(index, e.word(COLUMNS))
             x = e.b.select(e.b.icmp_signed("<", x, last), x, last)
-            totals = (over_only_part if fixed else over_parts)(e.b.mul(x, stride), [bias] * COLUMNS)
-            first = e.b.add(out, e.b.mul(x, out_pixel))
-            addresses = [e.b.add(first, e.b.mul(out_pixel, e.word(k))) for k in range(COLUMNS)]
-            e.finish(row, [(stage, tail, totals, addresses)], wanted)
+            totals = (over_only_part if fixed else over_parts)(e.b.mul(x, stride), [bias] * (COLUMNS * lines))
+            groups = []
+            for line in range(lines):
+                first = e.b.add(outs[line], e.b.mul(x, out_pixel))
+                addresses = [e.b.add(first, e.b.mul(out_pixel, e.word(k))) for k in range(COLUMNS)]
+                groups.append((stage, tail, totals[COLUMNS * line : COLUMNS * (line + 1)], addresses))
+            e.finish(row, groups, wanted)
             return carried
 
         e.loop(e.b.lshr(e.b.add(width, e.word(COLUMNS - 1)), e.word(3)), [], over_tiles)
 
-    return stage_function(name, 7, emit)
+    return stage_function(name, 8, emit)
 
 
-def _lines(name, columns, prepare, dot, height=None):  # type: ignore[no-untyped-def]
-    """Kernels for a stride of more than 1, and of 1."""
-    return [_line(f"{name}_{shared}", columns, prepare, dot, is_shared=shared, height=height) for shared in (False, True)]
+def _lines(name, columns, prepare, dot):  # type: ignore[no-untyped-def]
+    """Kernels for any stride, and for a stride of 1."""
+    return [_line(f"{name}_strided", columns, prepare, dot), _line(name, columns, prepare, dot, shared=1)]
 
 
 _ways = [*_lines("portable_depthwise", _Columns, portable.prepare, portable.dot)]
 if current().has_dot_product:
     for way, columns in (("vnni_depthwise", _Columns), ("vnni_depthwise_dense", _DenseColumns)):
         _ways += _lines(way, columns, lambda _e, weights: weights, Emitter.dot)
-    _ways += _lines("vnni_depthwise_dense_3", _DenseColumns, lambda _e, weights: weights, Emitter.dot, height=3)
+    for shared, lines in ((2, 1), (1, 2)):
+        way = f"vnni_depthwise_dense_3_{shared}"
+        _ways.append(_line(way, _DenseColumns, lambda _e, weights: weights, Emitter.dot, shared=shared, height=3, lines=lines))
 convolve_line = choice(dict(enumerate(_ways)))
 """Of the portable ones or, from 2 on, of those with 8-bit dot products, of these from 4 on for columns side by side, from 6 on
-with windows of one part of 3 rows."""
+with windows of one part of 3 rows: 6 with a stride of 2, 7 computes two lines."""
 
 
 @kernel(ty.void(ty.int64, ty.int64[::1], ty.boolean, ty.int64, ty.int64))
@@ -188,12 +205,20 @@ def convolve(at, bases, with_dot_product, first, last):  # type: ignore[no-untyp
     if row.is_by_block == 0:
         block, end, line, last_line = np.int64(0), row.blocks, first, last
     base, out_base = r.base_of(bases, row.in_region, np.int64(0)), r.base_of(bases, row.out_region, row.sums)
-    way = np.int64(1 if row.stride == 1 else 0)
+    best = np.int64(1 if row.stride == 1 else 0)
     if with_dot_product:
-        way += 2 if row.in_pixel != 16 else (6 if row.segments == 1 and row.dwords == 3 else 4)
-    for y in range(line, last_line):
-        out, rows = out_base + load_i64(row.out_table + 8 * y), row.in_table + 8 * y * row.dwords
+        best += 2 if row.in_pixel != 16 else (6 if row.segments == 1 and row.dwords == 3 and row.stride <= 2 else 4)
+    y = line
+    while y < last_line:
+        out, rows, way, step = out_base + load_i64(row.out_table + 8 * y), row.in_table + 8 * y * row.dwords, best, np.int64(1)
+        second = out
+        if way == 7:
+            way = np.int64(5)
+            if y + 1 < last_line and load_i64(rows + 8) == load_i64(rows + 24) and load_i64(rows + 16) == load_i64(rows + 32):
+                way, step, second = best, np.int64(2), out_base + load_i64(row.out_table + 8 * y + 8)
         for b in range(block, end):
             weights = row.weights + b * row.segments * row.dwords * r.WEIGHTS_BYTES
             stage, tail = row.stage + b * r.CHANNELS_BYTES, row.tail if b + 1 == row.blocks else np.int64(16)
-            convolve_line(way, at, base + b * row.in_brick, rows, weights, stage, out + b * row.out_brick, tail)
+            brick = b * row.out_brick
+            convolve_line(way, at, base + b * row.in_brick, rows, weights, stage, out + brick, second + brick, tail)
+        y += step

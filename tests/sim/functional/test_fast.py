@@ -98,6 +98,17 @@ def test_a_depthwise_window_of_any_size_is_exact_on_the_fast_kernels(window: str
         assert_exact(bench, in_one_tile(operation), rows.DEPTHWISE)
 
 
+@pytest.mark.parametrize("size", [(1, 1), (2, 9), (5, 19), (4, 8)], ids=str)
+@pytest.mark.parametrize("strides", [(1, 1), (2, 2), (2, 1), (1, 2), (3, 3)], ids=str)
+def test_depthwise_windows_of_three_rows_are_exact_for_any_number_of_lines(
+    strides: tuple[int, int], size: tuple[int, int]
+) -> None:
+    for seed, (width, depth) in enumerate([(3, 32), (4, 19), (2, 16)]):
+        bench = Workbench(seed, plain=True)
+        operation = bench.windowed(KernelWindow(3, width, *strides), IfmPadding(1, 1, 1, width - 2), size, depth, element=INT8)
+        assert_exact(bench, in_one_tile(operation), rows.DEPTHWISE)
+
+
 @pytest.mark.parametrize("window", ["3x3 padded", "5x5 in strides of 2", "10x4", "dilated", "stride beyond the window"])
 def test_a_convolution_whose_maps_end_their_region_is_exact_on_the_fast_kernels(window: str) -> None:
     kernel, padding = WINDOWS[window]
