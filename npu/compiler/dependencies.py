@@ -57,14 +57,29 @@ class Elements:
         return all(a < d and c < b for a, b, c, d in zip(self.start, self.end, other.start, other.end, strict=True))
 
 
-def accesses(operation: Operation, shram: Shram) -> tuple[Access, ...]:
+class MapAccesses:
+    """The accesses of whole feature maps, worked out once for each map."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, bool], tuple[FeatureMap, Access]] = {}
+
+    def of(self, fm: FeatureMap, *, is_write: bool) -> Access:
+        """All of a map."""
+        key = id(fm), is_write  # maps are long to compare; one that is kept here keeps its identity
+        if key not in self._known:
+            start, end = _span(fm, Elements((0, 0, 0), (fm.height, fm.width, fm.depth)))
+            self._known[key] = fm, Access(fm.region, start, end, is_write)
+        return self._known[key][1]
+
+
+def accesses(operation: Operation, shram: Shram, maps: MapAccesses) -> tuple[Access, ...]:
     """Everything that an operation reads and writes, look-up tables in SHRAM included."""
     if isinstance(operation, Dma):
         return _dma_accesses(operation)
     if not isinstance(operation, KernelOperation):
         return ()
-    touched = [_map_access(fm, is_write=False) for fm in operation.ifms]
-    touched.append(_map_access(operation.ofm, is_write=True))
+    touched = [maps.of(fm, is_write=False) for fm in operation.ifms]
+    touched.append(maps.of(operation.ofm, is_write=True))
     if isinstance(operation, WeightedOperation):
         touched += _constant_accesses(operation)
     touched += _table_accesses(operation, shram)
@@ -78,15 +93,15 @@ def insert_waits(
 
     A wait belongs to the source of the operation that it protects.
     """
-    tracker = _Tracker(variant)
+    tracker, maps = _Tracker(variant), MapAccesses()
     ordered: list[Operation] = []
     sources: list[int] = []
     history: list[KernelOperation] = []
     for operation, source in zip(operations, source_of, strict=True):
         if isinstance(operation, KernelOperation):
-            operation = replace(operation, blockdep=blockdep(history, operation, variant))
+            operation = replace(operation, blockdep=blockdep(history, operation, variant, maps))
             history = [*history[-2:], operation]
-        touched = accesses(operation, variant.shram)
+        touched = accesses(operation, variant.shram, maps)
         for placed in (*tracker.waits_before(operation, touched), operation):
             ordered.append(placed)
             sources.append(source)
@@ -163,11 +178,6 @@ def _table_accesses(operation: KernelOperation, shram: Shram) -> list[Access]:
     return [Access(SHRAM, start, min(start + table_bytes(operation), shram.total_bytes), False)]
 
 
-def _map_access(fm: FeatureMap, *, is_write: bool) -> Access:
-    start, end = _span(fm, Elements((0, 0, 0), (fm.height, fm.width, fm.depth)))
-    return Access(fm.region, start, end, is_write)
-
-
 def _span(fm: FeatureMap, box: Elements) -> tuple[int, int]:
     """First byte and end of the bytes that hold the elements of `box`, whole bricks counted.
 
@@ -191,7 +201,7 @@ def _span(fm: FeatureMap, box: Elements) -> tuple[int, int]:
     return max(min(bases) + first, 0), max(bases) + last + unit
 
 
-def blockdep(history: Sequence[KernelOperation], current: KernelOperation, variant: Variant) -> int:
+def blockdep(history: Sequence[KernelOperation], current: KernelOperation, variant: Variant, maps: MapAccesses) -> int:
     """How many blocks before it may be unfinished when `current` starts a fetch: 0 to the variant's maximum.
 
     `history` are the kernels before it, newest last. The largest distance at which none of the first fetches of `current`
@@ -204,13 +214,13 @@ def blockdep(history: Sequence[KernelOperation], current: KernelOperation, varia
     previous = history[-1]
     if not variant.shram.reserved_lut_banks and _uses_table(previous) and not _uses_table(current):
         return 0
-    written = (_map_access(previous.ofm, is_write=True),)
-    read = [fm for fm in current.ifms if _conflict(written, (_map_access(fm, is_write=False),))]
+    written = (maps.of(previous.ofm, is_write=True),)
+    read = [fm for fm in current.ifms if _conflict(written, (maps.of(fm, is_write=False),))]
     if len(read) > 1 or (read and read[0] is not current.ifm and _is_broadcast(current)):
         return 0
     if isinstance(current, WeightedOperation) and _conflict(written, _constant_accesses(current)):
         return 0
-    return min(_distance(history, current, fm, limit) for fm in current.ifms)
+    return min(_distance(history, current, fm, limit, maps) for fm in current.ifms)
 
 
 def _uses_table(operation: KernelOperation) -> bool:
@@ -227,12 +237,14 @@ def _is_broadcast(operation: KernelOperation) -> bool:
     return any((fm.height, fm.width, fm.depth) != (ofm.height, ofm.width, ofm.depth) for fm in operation.ifms[1:])
 
 
-def _distance(history: Sequence[KernelOperation], current: KernelOperation, fm: FeatureMap, limit: int) -> int:
+def _distance(
+    history: Sequence[KernelOperation], current: KernelOperation, fm: FeatureMap, limit: int, maps: MapAccesses
+) -> int:
     """Largest BLOCKDEP that keeps `current` from reading too early through `fm`."""
-    whole = (_map_access(fm, is_write=False),)
+    whole = (maps.of(fm, is_write=False),)
     last: list[tuple[FeatureMap, Elements] | None] = []
     for kernel in reversed(history):
-        meets = _conflict(whole, (_map_access(kernel.ofm, is_write=True),))
+        meets = _conflict(whole, (maps.of(kernel.ofm, is_write=True),))
         boxes = islice(_ofm_boxes(kernel, is_reversed=True), limit - len(last))
         last += [(kernel.ofm, box) if meets else None for box in boxes]
         if len(last) == limit:

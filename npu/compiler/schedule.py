@@ -316,4 +316,5 @@ def _slices(problem: BlockProblem, depth: int, chooser: BlockChooser) -> list[tu
     """Slices of `depth` channels and what is left of them."""
     height, width, total = problem.ofm
     counts = [min(depth, total - channel) for channel in range(0, total, depth)]
-    return [(count, chooser.choose(replace(problem, ofm=(height, width, count)))) for count in counts]
+    choices = {count: chooser.choose(replace(problem, ofm=(height, width, count))) for count in dict.fromkeys(counts)}
+    return [(count, choices[count]) for count in counts]

@@ -6,7 +6,7 @@ the 32-bit payload of a two-word command with the parameter above it (bits 32..4
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import Enum, IntEnum
 from typing import Any
@@ -172,6 +172,27 @@ class Command:
         if operand and product not in self.products:
             raise StreamError(f"{self.name}: must be 0 on {product.name}, which does not have it, got {operand:#x}")
         return operand
+
+    def operand_maker(self, product: Product) -> Callable[[Sequence[Any]], int]:
+        """`operand_of` on a product, for many operands."""
+        if product not in self.products or not all(one._is_contiguous for one in self.fields):
+            return lambda attributes: self.operand_of(attributes, product)
+        parts = [
+            (one.code.to_field, *one.limits(product), one.enum and one.enum._value2member_map_, one.bits[0])
+            for one in self.fields
+        ]
+        masks = [(1 << len(one.bits)) - 1 for one in self.fields]
+
+        def make(attributes: Sequence[Any]) -> int:
+            operand = 0
+            for (to_field, low, high, members, shift), mask, value in zip(parts, masks, attributes, strict=True):
+                number = to_field(value)
+                if not low <= number <= high or (members is not None and number not in members):
+                    return self.operand_of(attributes, product)  # which says what is wrong
+                operand |= (number & mask) << shift
+            return operand
+
+        return make
 
     def values(self, operand: int, product: Product) -> dict[str, int]:
         """Fields in `operand` by name; StreamError if reserved bits are set or a field is out of range."""

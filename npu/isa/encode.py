@@ -5,9 +5,9 @@ A register write that would not change the register is left out, as every regist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +23,26 @@ from npu.isa.stream import CommandStream
 from npu.records import dataclass, replace
 
 _AttributeReader = Callable[[Any], Any]
+_Register: TypeAlias = tuple[Command, slice, Callable[[Sequence[Any]], int]]
 
 
 @dataclass(frozen=True, slots=True)
 class _SectionReader:
-    """The registers of a section, where their attributes stand among those of all, and what reads these of a record."""
+    """The registers of a section: where their attributes stand among those of all, and what makes their operands of these.
 
-    places: tuple[tuple[Command, slice], ...]
+    `owners`: of each attribute the number of its register. `read` reads all of them of a record.
+    """
+
+    places: tuple[_Register, ...]
+    owners: tuple[int, ...]
     read: Callable[[Any], tuple[Any, ...]]
+
+    def changed(self, before: tuple[Any, ...] | None, after: tuple[Any, ...]) -> Iterable[_Register]:
+        """The registers of whose attributes one is another than before."""
+        if before is None:
+            return self.places
+        owners = [owner for owner, old, new in zip(self.owners, before, after, strict=True) if old != new]
+        return [self.places[number] for number in dict.fromkeys(owners)]
 
 
 def encode(operations: Sequence[Operation], variant: Variant) -> NDArray[np.uint32]:
@@ -95,11 +107,8 @@ class _CommandWriter:
         if before == attributes:
             return
         self._attributes[number] = attributes
-        for command, own in section.places:
-            values = attributes[own]
-            if before is not None and before[own] == values:
-                continue
-            operand = command.operand_of(values, self._variant.accelerator.product)
+        for command, own, operand_of in section.changed(before, attributes):
+            operand = operand_of(attributes[own])
             if self._operands.get(command.name) != operand:
                 self._operands[command.name] = operand
                 yield command.words(operand)
@@ -113,15 +122,16 @@ class _CommandWriter:
 
     def _make_section(self, registers: Sequence[Command], kind: type) -> _SectionReader:
         readers: list[_AttributeReader] = []
-        places = []
-        for command in registers:
-            places.append((command, slice(len(readers), len(readers) + len(command.fields))))
+        places, owners = [], []
+        for number, command in enumerate(registers):
+            own = slice(len(readers), len(readers) + len(command.fields))
+            places.append((command, own, command.operand_maker(self._variant.accelerator.product)))
             readers += [self._reader(field.holds, kind) for field in command.fields]
+            owners += [number] * len(command.fields)
         if len(readers) > 1 and all(isinstance(read, attrgetter) for read in readers):
-            return _SectionReader(
-                tuple(places), attrgetter(*(field.holds for command in registers for field in command.fields))
-            )
-        return _SectionReader(tuple(places), lambda operation: tuple([read(operation) for read in readers]))
+            read_all = attrgetter(*(field.holds for command in registers for field in command.fields))
+            return _SectionReader(tuple(places), tuple(owners), read_all)
+        return _SectionReader(tuple(places), tuple(owners), lambda operation: tuple([read(operation) for read in readers]))
 
     def _reader(self, path: str, kind: type) -> _AttributeReader:
         """Function of the attribute at `path` of a record of type `kind`; of 0 if that type has none."""

@@ -63,7 +63,8 @@ class _Uses:
         inside = frozenset(ops)
         self.producer = {t: i for i in ops for t in graph.ops[i].outputs}
         self.readers: dict[int, list[int]] = {}
-        reading = [(index, op.inputs) for index, op in enumerate(graph.ops) if index not in graph.folded]
+        folded = graph.folded
+        reading = [(index, op.inputs) for index, op in enumerate(graph.ops) if index not in folded]
         for index, tensors in reading:
             for tensor in tensors:
                 self.readers.setdefault(tensor, []).append(index)

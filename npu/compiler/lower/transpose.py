@@ -24,7 +24,7 @@ from npu.hardware.variant import Variant
 from npu.isa.operations import KernelWindow, Scale
 from npu.isa.rules import MAX_EXTENT
 from npu.layouts import MapShape
-from npu.machine.port_rates import port_rate
+from npu.machine.port_rates import PortRate, port_rate
 from npu.records import dataclass, replace
 
 _MAP_CYCLES = 100
@@ -111,15 +111,16 @@ class MoveCost:
 
     def best(self, axes: Sequence[Axis]) -> Way:
         """The way to move `axes` that costs least by a rough estimate."""
-        return min(_ways(axes), key=self.cycles)
+        mode = self.variant.memory_mode
+        rate = port_rate(self.variant, mode.arena if self.is_far else mode.cache)
+        return min(_ways(axes), key=lambda way: self._cycles(way, rate))
 
-    def cycles(self, way: Way) -> float:
+    def _cycles(self, way: Way, rate: PortRate) -> float:
         """What all maps of a way cost: the start of each and its weights, then what is slower, multiplying or moving runs.
 
         The MAC array has lanes for input channels, which taps leave empty but for one, and rows, of which a gather makes one.
         """
-        machine, mode = self.variant.accelerator, self.variant.memory_mode
-        rate = port_rate(self.variant, mode.arena if self.is_far else mode.cache)
+        machine = self.variant.accelerator
         run_cycles = max(rate.read_burst_cycles, rate.write_burst_cycles, rate.beat_cycles)
         lanes = machine.ifm_ublock.depth
         inputs, idle = (way.run * lanes, machine.ofm_ublock.height) if way.taps else (len(way.channels), 1)
