@@ -25,7 +25,11 @@ ROOT = Path(__file__).parents[2]
 _RECORDS = "tests/npu/test_records.py"
 PACKAGES = {
     "npu/compiler": ("tests/npu/compiler/test_decisions.py", f"{_RECORDS} tests/npu/compiler"),
-    "npu/isa": ("tests/npu/isa/test_every_field.py", f"{_RECORDS} tests/npu/isa tests/sim/verify"),
+    "npu/isa": (
+        "tests/npu/isa/test_every_byte.py",
+        "tests/npu/isa/test_every_field.py",
+        f"{_RECORDS} tests/npu/isa tests/sim/verify",
+    ),
     "sim/timing": ("tests/sim/timing/test_pinned.py", f"{_RECORDS} tests/sim/timing"),
     "constraints": ("tests/constraints/test_every_rule.py", f"{_RECORDS} tests/constraints"),
 }
