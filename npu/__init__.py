@@ -21,15 +21,15 @@ The names are served lazily, so that `import npu` costs nothing and imports no c
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from npu.packages import require_own_packages
 from npu.version import __version__
 
 require_own_packages()
 
+TYPE_CHECKING = False  # that of `typing` takes longer to import than all of this
 if TYPE_CHECKING:
+    from typing import Any
+
     from npu.api import check as check
     from npu.api import check_report as check_report
     from npu.api import compare as compare
@@ -123,6 +123,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'npu' has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(_PUBLIC[name]), name)
 
 

@@ -1,16 +1,52 @@
-"""`python -m npu` is the command `npu`."""
+"""The programs: `npu`, which is `python -m npu` too, and those that stand for one of its commands.
+
+Until the command line is loaded, which takes a moment, an interrupt ends a program without a word: nothing else comes first.
+"""
+
+from __future__ import annotations
 
 import signal
-from typing import NoReturn
+
+TYPE_CHECKING = False  # that of `typing` takes longer to import than all of this
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
-def program() -> NoReturn:
-    """The command. Until it is loaded, which takes a moment, an interrupt ends it without a word."""
+def program(*command: str) -> NoReturn:
+    """The command line of this process, behind the words of a command."""
     handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    import sys
+
     from npu.cli.main import end, main
 
-    signal.signal(signal.SIGINT, handler)
-    end(main())
+    sys.argv[1:1] = command
+    try:
+        signal.signal(signal.SIGINT, handler)
+        code = main()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    except KeyboardInterrupt:  # between these lines
+        code = 130
+    end(code)
+
+
+def benchmark() -> NoReturn:
+    """The console script npu-benchmark."""
+    program("benchmark")
+
+
+def inference_diff() -> NoReturn:
+    """The console script npu-inference-diff."""
+    program("inference-diff")
+
+
+def eval_classification() -> NoReturn:
+    """The console script npu-eval-classification."""
+    program("eval-classification")
+
+
+def eval_detection() -> NoReturn:
+    """The console script npu-eval-detection."""
+    program("eval-detection")
 
 
 if __name__ == "__main__":

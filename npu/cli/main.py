@@ -32,6 +32,19 @@ PROFILES = ("u55-u65", "v0.1", "xnnpack")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Without `arguments` this is the program, with those of the process."""
+    try:
+        return _answer(arguments)
+    except KeyboardInterrupt:
+        sys.stderr.write("npu: stopped\n")
+        return 130
+    except MemoryError:
+        sys.stderr.write("npu: error: the model must fit the memory of this process, got sizes beyond it\n")
+        return 1
+    except BrokenPipeError:
+        return 1
+
+
+def _answer(arguments: Sequence[str] | None) -> int:
     prepare_streams()
     given = sys.argv[1:] if arguments is None else list(arguments)
     parser = build_parser(with_delegates=not TOOLS.isdisjoint(given), given=given)
@@ -59,14 +72,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         sys.stderr.write(f"npu: error: {_shown(printable(str(error)))}\n")
         return 1
-    except MemoryError:
-        sys.stderr.write("npu: error: the model must fit the memory of this process, got sizes beyond it\n")
-        return 1
-    except BrokenPipeError:
-        return 1
-    except KeyboardInterrupt:
-        sys.stderr.write("npu: stopped\n")
-        return 130
 
 
 def _refuse_unknown_command(given: Sequence[str], parser: argparse.ArgumentParser) -> None:
@@ -137,26 +142,6 @@ def end(code: int) -> NoReturn:
         code = code or 1
     atexit._run_exitfuncs()
     os._exit(code)
-
-
-def benchmark() -> int:
-    """The console script npu-benchmark."""
-    return main(["benchmark", *sys.argv[1:]])
-
-
-def inference_diff() -> int:
-    """The console script npu-inference-diff."""
-    return main(["inference-diff", *sys.argv[1:]])
-
-
-def eval_classification() -> int:
-    """The console script npu-eval-classification."""
-    return main(["eval-classification", *sys.argv[1:]])
-
-
-def eval_detection() -> int:
-    """The console script npu-eval-detection."""
-    return main(["eval-detection", *sys.argv[1:]])
 
 
 def build_parser(*, with_delegates: bool = True, given: Sequence[str] = ()) -> argparse.ArgumentParser:

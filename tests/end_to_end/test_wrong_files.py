@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -139,6 +140,41 @@ def test_output_that_nobody_can_take_is_one_line_of_error(arguments: list[str]) 
         done = subprocess.run(command, env=environment, stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 1
     assert done.stderr.decode() == "npu: error: standard output: must take the result, got No space left on device\n"
+
+
+INTERRUPTED = """
+import os, signal, sys
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == wanted:
+            os.kill(os.getpid(), signal.SIGINT)
+wanted = sys.argv.pop(1)
+sys.meta_path.insert(0, Interrupt())
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell ignores it
+from npu.__main__ import program
+program()
+"""
+EARLY = -signal.SIGINT
+
+
+@pytest.mark.parametrize(
+    ("module", "code"),
+    [("npu.cli.main", EARLY), ("argparse", EARLY), ("npu.cli.commands", 130), ("npu.toolchain.run", 130)],
+)
+def test_an_interrupt_of_a_program_that_begins_has_no_traceback(module: str, code: int) -> None:
+    """When a module is imported, the first ones before the command line is there to say anything."""
+    environment = {**os.environ, "PYTHONPATH": str(DIGITS.parents[1])}
+    command = [sys.executable, "-c", INTERRUPTED, module, "run", str(DIGITS)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (code, "npu: stopped\n" if code == 130 else "")
+
+
+def test_a_program_imports_hardly_anything_before_it_can_be_interrupted() -> None:
+    code = "import sys; sys.path[:0] = sys.argv[1:]; import npu.__main__; print(*sys.modules)"
+    command = [sys.executable, "-I", "-S", "-c", code, str(DIGITS.parents[1])]
+    imported = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert "npu.__main__" in imported
+    assert not {"typing", "re", "argparse", "pathlib", "npu.cli"} & set(imported)
 
 
 def test_an_interrupt_ends_with_130_and_writes_nothing(

@@ -166,7 +166,7 @@ def test_pairs_are_separated_by_semicolons() -> None:
 def test_the_four_tools_are_commands_and_console_scripts() -> None:
     text = (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
     for tool in TOOLS:
-        assert f'npu-{tool} = "npu.cli.main:{tool.replace("-", "_")}"' in text
+        assert f'npu-{tool} = "npu.__main__:{tool.replace("-", "_")}"' in text
         assert tool in build_parser(with_delegates=False).format_help()
 
 
