@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from ai_edge_litert.interpreter import Interpreter
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -41,6 +42,7 @@ from sim.memory import NpuMemory
 from tests.support.vela import Job, compile_with_vela, only_job
 
 Parts = dict[str, float]
+Streams = tuple[GroupedStream, npt.NDArray[np.uint8], npt.NDArray[np.int8]]
 
 
 def milliseconds(run: Callable[[], object]) -> float:
@@ -68,14 +70,15 @@ class Contestant:
         found["commands"] = milliseconds(lambda: decode(words, variant))
         decoded = decode(words, variant)
         found["plan"] = milliseconds(lambda: join_operations([prepare_operation(item, memory, tier) for item in decoded], tier))
-        streams: list[GroupedStream] = []
+        kept: list[Streams] = []
 
         def collect(_index: int, operation: Operation, held: NpuMemory) -> None:
             if isinstance(operation, Convolution | DepthwiseConvolution):
-                streams.extend(_streams_of(operation, held))
+                kept.extend(_streams_of(operation, held))
 
         machine.run(words, memory, hook=collect)
-        found["weights"] = milliseconds(lambda: family_of(variant.accelerator.product).weights.decode_groups(streams, 1))
+        decode_groups = family_of(variant.accelerator.product).weights.decode_groups
+        found["weights"] = milliseconds(lambda: decode_groups([stream for stream, *_ in kept], 1))
         found["warm"] = min(milliseconds(lambda: machine.run(words, memory)) for _ in range(3))
         return found
 
@@ -92,14 +95,15 @@ class Contestant:
         return len(words), len(decoded), stream, weights
 
 
-def _streams_of(operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> Iterator[GroupedStream]:
-    """Copies of the operation's streams, and room for what they become."""
-    packed = make_row(operation, memory).order
+def _streams_of(operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> Iterator[Streams]:
+    """The operation's streams, and what they point to: copies of them, and room for what they become."""
+    packed, accelerator = make_row(operation, memory).order, memory.variant.accelerator
     assert packed is not None, "a file of these benchmarks has 8-bit weights alone"
-    groups = np.zeros(-(-operation.ofm.depth // 16) * 16 * packed.weights.size, np.int8)
-    for part, order in zip(operation.weights, weight_orders(operation, memory.variant.accelerator), strict=False):
+    groups, shape = np.zeros(-(-operation.ofm.depth // 16) * packed.block_bytes, np.int8), weight_shape(operation)
+    for part, order in zip(operation.weights, weight_orders(operation, accelerator), strict=False):
         data = memory.view(part.region, part.address, part.length_bytes).copy()
-        yield GroupedStream(data, weight_shape(operation), order, packed.places, groups)
+        weights = family_of(accelerator.product).weights.grouped(shape, order, packed.places, packed.block_bytes)
+        yield weights.stream(data.ctypes.data, data.size, groups.ctypes.data), data, groups
 
 
 def first_invoke(model: bytes) -> Parts:

@@ -8,7 +8,7 @@ from npu.isa.commands import COMMANDS
 from npu.isa.family import Buffers, Family, FamilyArithmetic, ScaleFormat, WeightFormat, WeightUse
 from npu.isa.scale_records import RECORD_BYTES, decode_scales, encode_scales
 from npu.isa.sections import SECTIONS
-from npu.isa.weight_stream.decode import decode_groups, decode_weights
+from npu.isa.weight_stream.decode import GroupedWeights, decode_groups, decode_weights
 from npu.isa.weight_stream.encode import encode_weights, stand_in
 from npu.isa.weight_stream.order import WeightOrder
 
@@ -36,7 +36,7 @@ ETHOS_U55_U65 = Family(
     commands=COMMANDS,
     sections=SECTIONS,
     buffers=Buffers(shram.fits, shram.shram_layout),
-    weights=WeightFormat(weight_order, encode_weights, stand_in, decode_weights, decode_groups),
+    weights=WeightFormat(weight_order, encode_weights, stand_in, decode_weights, GroupedWeights, decode_groups),
     scales=ScaleFormat(RECORD_BYTES, encode_scales, decode_scales),
     # With other shifts ADD and SUB of Vela's streams differ from LiteRT.
     arithmetic=FamilyArithmetic(

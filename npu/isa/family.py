@@ -27,7 +27,7 @@ from npu.isa.operations import (
     WeightedOperation,
 )
 from npu.isa.shram import BufferProblem
-from npu.isa.weight_stream.decode import GroupedStream
+from npu.isa.weight_stream.decode import GroupedStream, GroupedWeights
 from npu.isa.weight_stream.encode import Encoder
 from npu.isa.weight_stream.order import WeightOrder, WeightShape
 from npu.numerics.arrays import Ints
@@ -86,6 +86,7 @@ class WeightFormat:
     stand_in: Encoder
     """As many bytes as `encode` is expected to give, made faster, where a stream is needed for its size alone."""
     decode: Callable[[NDArray[np.uint8], WeightShape, WeightOrder], NDArray[np.int16]]
+    grouped: Callable[[WeightShape, WeightOrder, Ints, int], GroupedWeights]
     decode_groups: Callable[[Sequence[GroupedStream], int], list[bool]]
     """Decode weights of at most 8 bits into groups of 16 channels, on so many threads; False for streams that have others."""
 

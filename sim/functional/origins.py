@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from npu.isa.operations import AddressRange, Convolution, DepthwiseConvolution, Dma, Operation
+from npu.native.call import array_address
 from sim.functional.weights import Bytes, source_ranges
 from sim.memory import NpuMemory
 
@@ -18,20 +19,28 @@ ConstantPlace = tuple[int, int]
 """Region and address of bytes."""
 
 
-def constant_origins(operations: Sequence[Operation], memory: NpuMemory) -> Iterator[tuple[int, list[Bytes]]]:
-    """Index of every convolution, and the bytes that its `source_ranges` are going to have; nobody writes them."""
-    transfers = _Transfers()
+def constant_origins(
+    operations: Sequence[Operation], memory: NpuMemory
+) -> Iterator[tuple[int, Convolution | DepthwiseConvolution, list[Bytes], list[int]]]:
+    """Every convolution with its index, and the bytes that its `source_ranges` are going to have, with their addresses.
+
+    Nobody writes these bytes.
+    """
+    transfers, bases = _Transfers(), memory.bases.tolist()
     for index, operation in enumerate(operations):
         if isinstance(operation, Dma):
             transfers.add(operation)
         elif isinstance(operation, Convolution | DepthwiseConvolution):
-            yield index, [_bytes_at(transfers.origin(part), part.length_bytes, memory) for part in source_ranges(operation)]
-
-
-def _bytes_at(place: ConstantPlace, size: int, memory: NpuMemory) -> Bytes:
-    region, address = place
-    data = memory.regions[region][address : address + size]
-    return data if region in memory.constants else data.copy()
+            source, addresses = list[Bytes](), list[int]()
+            for part in source_ranges(operation):
+                region, start = transfers.origin(part)
+                data, address = memory.regions[region][start : start + part.length_bytes], bases[region] + start
+                if region not in memory.constants:
+                    data = data.copy()
+                    address = array_address(data)
+                source.append(data)
+                addresses.append(address)
+            yield index, operation, source, addresses
 
 
 class _Transfers:

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from npu.errors import SimulationError, StreamError
 from npu.hardware.variant import Accelerator
 from npu.isa.families import family_of
-from npu.isa.family import weight_shape
+from npu.isa.family import WeightUse, weight_shape
 from npu.isa.operations import Convolution, DepthwiseConvolution, ElementType, FeatureMap, KernelOperation
-from npu.isa.weight_stream.decode import GroupedStream
+from npu.isa.weight_stream.decode import GroupedStream, GroupedWeights
 from npu.native.call import array_address
 from npu.native.types import offset_of
 from npu.numerics.arrays import Ints
@@ -60,6 +60,8 @@ class PackedOrder:
     """Where in its block each weight of the first channel is."""
     inputs: Ints = field(init=False)
     """Offset of each 4-byte word of the runs."""
+    block_bytes: int = field(init=False)
+    """Weights of 16 channels."""
     fields: dict[str, int] = field(init=False)
     """Of all of this, what a row has, which must be kept together with this."""
 
@@ -67,6 +69,7 @@ class PackedOrder:
         self.inputs = (self.parts[:, None] + 4 * np.arange(self.dwords)).reshape(-1)
         tables = {"segment_table": self.parts.ctypes.data, "input_table": self.inputs.ctypes.data}
         self.fields = {"segments": self.parts.size, "dwords": self.dwords, **tables}
+        self.block_bytes = 16 * self.weights.size
         at = np.flatnonzero(self.weights >= 0)
         self.places = np.empty(at.size, np.int64)
         self.places[self.weights[at]] = at // 4 * r.WEIGHTS_BYTES + at % 4
@@ -135,20 +138,27 @@ def unsigned_offset(element: ElementType) -> int:
     return 0 if element.is_signed else 128
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Packing:
     """An operation whose constants are to be packed, and the bytes of its `source_ranges`, which nobody writes."""
 
+    index: int
+    """Of its row in the table."""
     row: PackedRow
     operation: Convolution | DepthwiseConvolution
     source: Sequence[Bytes]
+    addresses: Sequence[int]
+    """Of the source."""
+    is_common: bool = field(init=False)
+    """Whether `pack_streams` takes it."""
+    blocks: int = field(init=False)
+    """Groups of 16 output channels."""
 
-    @property
-    def is_common(self) -> bool:
-        """Whether `pack_streams` takes it."""
+    def __post_init__(self) -> None:
         row = self.row
         is_product = row.kind != r.GENERAL and row.order is not None and row.order.places.size <= _MAX_INPUTS
-        return is_product and row.fields.get("finish") != r.SUM
+        self.is_common = is_product and row.fields.get("finish") != r.SUM
+        self.blocks = -(-self.operation.ofm.depth // 16)
 
     @property
     def order(self) -> PackedOrder:
@@ -157,44 +167,49 @@ class Packing:
         return self.row.order
 
     @property
-    def blocks(self) -> int:
-        """Groups of 16 output channels."""
-        return -(-self.operation.ofm.depth // 16)
-
-    @property
-    def block_bytes(self) -> int:
-        """Packed weights of such a group."""
-        return 16 * self.order.weights.size
-
-    @property
     def weights_bytes(self) -> int:
-        """All packed weights."""
-        return self.blocks * self.block_bytes
+        """Packed weights."""
+        return self.blocks * self.order.block_bytes
+
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers of a PACKED that are the operation's own."""
+        ifm, ofm = self.operation.ifm, self.operation.ofm
+        zero_point = ofm.zero_point - unsigned_offset(ofm.element)
+        is_clamped = output_limits(self.operation)[0] >= ofm.zero_point
+        return self.order.block_bytes, self.blocks, ofm.depth, _input_offset(ifm), _reach(ifm), zero_point, is_clamped
 
 
-def pack_streams(packings: Sequence[Packing], accelerator: Accelerator, num_threads: int = 1) -> None:
-    """Pack the constants of operations. Raises SimulationError.
+_NUMBERS = ("length", "blocks", "depth", "input_offset", "reach", "zero_point", "is_clamped")
+
+
+def pack_streams(
+    packings: Sequence[Packing], table: npt.NDArray[np.void], accelerator: Accelerator, num_threads: int = 1
+) -> None:
+    """Pack the constants of operations that are common, of the rows of a table. Raises SimulationError.
 
     A row stays GENERAL if that takes what `pack_constants` does for constants beyond the common.
     """
-    packings = [packing for packing in packings if packing.is_common]
     if not packings:
         return
-    sizes, blocks = [packing.weights_bytes for packing in packings], [packing.blocks for packing in packings]
-    weights, stages = _parts(_aligned_zeros(sum(sizes)), sizes), _parts(zeroed(r.CHANNELS, sum(blocks)), blocks)
+    packed = np.zeros(len(packings), PACKED)
+    for name, column in zip(_NUMBERS, np.array([packing.numbers() for packing in packings], np.int64).T, strict=True):
+        packed[name] = column
+    sizes, blocks, depths = packed["length"] * packed["blocks"], packed["blocks"], packed["depth"]
+    weights, stages = _aligned_zeros(int(sizes.sum())), zeroed(r.CHANNELS, int(blocks.sum()))
+    packed["groups"], packed["first"] = array_address(weights) + _starts(sizes), _starts(depths)
+    packed["stage"] = stages.ctypes.data + _starts(blocks) * r.CHANNELS_BYTES
     try:
-        fits = _decode_weights(packings, weights, accelerator, num_threads)
-        channels = _decode_channels(packings, accelerator)
+        fits = _decode_weights(packings, packed["groups"].tolist(), accelerator, num_threads)
+        channels = _decode_channels(packings, depths.tolist(), accelerator)
     except StreamError as error:
         raise SimulationError(str(error)) from error
-    packed = _packed_rows(packings, weights, stages)
     make_channels(packed, *channels, LIMIT, _MAX_FLOOR_SHIFT)
-    done = []
-    for packing, own, stage, fit, finish in zip(packings, weights, stages, fits, packed["finish"].tolist(), strict=True):
-        if fit and finish != IMPOSSIBLE:
-            packing.row.numbers["finish"] = finish
-            done.append((packing, stage, own, packing.order))
-    _keep(done)
+    done = np.flatnonzero(fits & (packed["finish"] != IMPOSSIBLE)).tolist()
+    table["finish"][[packings[k].index for k in done]] = packed["finish"][done]
+    own_weights, own_stages = _parts(weights, sizes), _parts(stages, blocks)
+    for k in done:
+        packings[k].row.arrays |= {"weights": own_weights[k], "stage": own_stages[k]}
+    _keep([packings[k] for k in done], table, packed["stage"][done], packed["groups"][done])
 
 
 def _aligned_zeros(size: int) -> npt.NDArray[np.int8]:
@@ -204,51 +219,47 @@ def _aligned_zeros(size: int) -> npt.NDArray[np.int8]:
     return zeros[skipped : skipped + size]
 
 
-def _parts(array: npt.NDArray[Element], sizes: Sequence[int]) -> list[npt.NDArray[Element]]:
+def _starts(sizes: Ints) -> Ints:
+    """Where each of several things begins that lie one after the other."""
+    return np.cumsum(sizes) - sizes
+
+
+def _parts(array: npt.NDArray[Element], sizes: Ints) -> list[npt.NDArray[Element]]:
     """`array`, cut into pieces of these sizes."""
-    return [array[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
+    return [array[end - size : end] for size, end in zip(sizes.tolist(), np.cumsum(sizes).tolist(), strict=True)]
 
 
 def _decode_weights(
-    packings: Sequence[Packing], weights: Sequence[npt.NDArray[np.int8]], accelerator: Accelerator, num_threads: int
-) -> list[bool]:
-    """Decode the weights of operations; whether all of each have 8 bits. Raises StreamError."""
+    packings: Sequence[Packing], groups: Sequence[int], accelerator: Accelerator, num_threads: int
+) -> npt.NDArray[np.bool_]:
+    """Decode the weights of operations to the addresses of their groups; whether all have 8 bits. Raises StreamError."""
+    format, known = family_of(accelerator.product).weights, dict[tuple[object, ...], list[GroupedWeights]]()
     streams, owners = list[GroupedStream](), list[int]()
-    for index, (packing, own) in enumerate(zip(packings, weights, strict=True)):
-        shape, places = weight_shape(packing.operation), packing.order.places
-        for data, order in zip(packing.source, weight_orders(packing.operation, accelerator), strict=False):
-            streams.append(GroupedStream(data, shape, order, places, own))
+    for index, (packing, address) in enumerate(zip(packings, groups, strict=True)):
+        operation, order = packing.operation, packing.order
+        shape = weight_shape(operation)
+        key = order, WeightUse.of(operation), shape
+        if key not in known:  # slices of a convolution share it
+            orders = weight_orders(operation, accelerator)
+            known[key] = [format.grouped(shape, one, order.places, order.block_bytes) for one in orders]
+        for one, data, at in zip(known[key], packing.source, packing.addresses, strict=False):
+            streams.append(one.stream(at, data.size, address))
             owners.append(index)
-    fits = family_of(accelerator.product).weights.decode_groups(streams, num_threads)
-    wide = {owner for owner, fit in zip(owners, fits, strict=True) if not fit}
-    return [index not in wide for index in range(len(packings))]
+    fits = np.ones(len(packings), np.bool_)
+    fits[[owner for owner, fit in zip(owners, format.decode_groups(streams, num_threads), strict=True) if not fit]] = False
+    return fits
 
 
-def _decode_channels(packings: Sequence[Packing], accelerator: Accelerator) -> tuple[Ints, Ints, Ints]:
+def _decode_channels(packings: Sequence[Packing], depths: Sequence[int], accelerator: Accelerator) -> tuple[Ints, Ints, Ints]:
     """Biases, scales and shifts of all operations, one after the other. Raises StreamError."""
     format = family_of(accelerator.product).scales
     records = [scale_records(packing.operation, packing.source[len(packing.source) // 2 :], format) for packing in packings]
-    depths = [packing.operation.ofm.depth for packing in packings]
     biases, scales, shifts = format.decode(np.concatenate(records), sum(depths))
-    for packing, own_scales, own_shifts in zip(packings, _parts(scales, depths), _parts(shifts, depths), strict=True):
-        if packing.operation.scale is not None:
-            own_scales[:], own_shifts[:] = packing.operation.scale.scale, packing.operation.scale.shift
+    for packing, end in zip(packings, accumulate(depths), strict=True):
+        scale, channels = packing.operation.scale, slice(end - packing.operation.ofm.depth, end)
+        if scale is not None:
+            scales[channels], shifts[channels] = scale.scale, scale.shift
     return biases, scales, shifts
-
-
-def _packed_rows(
-    packings: Sequence[Packing], weights: Sequence[npt.NDArray[np.int8]], stages: Sequence[npt.NDArray[np.void]]
-) -> npt.NDArray[np.void]:
-    """What `make_channels` takes."""
-    first, rows = 0, []
-    for packing, own, stage in zip(packings, weights, stages, strict=True):
-        ifm, ofm = packing.operation.ifm, packing.operation.ofm
-        zero_point = ofm.zero_point - unsigned_offset(ofm.element)
-        is_clamped = output_limits(packing.operation)[0] >= ofm.zero_point
-        places = array_address(own), packing.block_bytes, packing.blocks, first, ofm.depth, stage.ctypes.data
-        rows.append((*places, _input_offset(ifm), _reach(ifm), zero_point, is_clamped, 0))
-        first += ofm.depth
-    return np.array(rows, PACKED)
 
 
 def _reach(ifm: FeatureMap) -> int:
@@ -260,7 +271,7 @@ def _input_offset(ifm: FeatureMap) -> int:
     return ifm.zero_point + 128 - unsigned_offset(ifm.element)
 
 
-def pack_constants(packing: Packing, constants: DecodedConstants) -> None:
+def pack_constants(packing: Packing, table: npt.NDArray[np.void], constants: DecodedConstants) -> None:
     """Pack constants decoded from the source.
 
     The row stays GENERAL if the fast kernels would not be exact with them. Weights beyond 8 bits are sums of several, by which
@@ -300,29 +311,29 @@ def pack_constants(packing: Packing, constants: DecodedConstants) -> None:
         n["values"]["sums"], n["values"]["sums_scales"] = n["sums"], row.table("scales", scales)
         n["values"]["sums_shifts"] = row.table("shifts", shifts)
     order = packing.order if len(terms) == 1 else packing.order.repeated(len(terms))
-    packed = np.zeros(-(-depth // 16) * 16 * order.weights.size, np.int8)
+    packed = np.zeros(-(-depth // 16) * order.block_bytes, np.int8)
     pack(np.concatenate(terms, 1), order.weights, packed, 16, 4)
-    _keep([(packing, stage, packed, order)])
+    row.used = order
+    for name, value in order.fields.items():
+        n[name] = value
+    addresses = [[row.table("stage", stage)], [row.table("weights", packed)]]
+    _keep([packing], table, *np.array(addresses, np.int64))
 
 
-def _keep(packings: Sequence[tuple[Packing, npt.NDArray[np.void], npt.NDArray[np.int8], PackedOrder]]) -> None:
-    """Let the rows point to packed constants: stage, weights, and the order of these."""
+def _keep(packings: Sequence[Packing], table: npt.NDArray[np.void], stages: Ints, weights: Ints) -> None:
+    """Let rows of a table point to packed constants, by the addresses of their stages and weights."""
+    at, counts = [packing.index for packing in packings], np.array([len(packing.source) for packing in packings], np.int64)
     checks = [  # `CHECK`s
-        (part.region, part.address, part.length_bytes, kept.ctypes.data)
-        for packing, *_ in packings
-        for part, kept in zip(source_ranges(packing.operation), packing.source, strict=True)
+        (part.region, part.address, part.length_bytes, address)
+        for packing in packings
+        for part, address in zip(source_ranges(packing.operation), packing.addresses, strict=True)
     ]
-    all_checks, first = np.array(checks, np.int64), 0
-    for packing, stage, packed, order in packings:
-        row, n = packing.row, packing.row.numbers
-        if order is not row.used:
-            row.used = order
-            for name, value in order.fields.items():
-                n[name] = value
-        n["stage"], n["weights"] = row.table("stage", stage), row.table("weights", packed)
-        n["checks"], n["check_count"] = array_address(all_checks) + all_checks.strides[0] * first, len(packing.source)
-        n["kind"], row.checks, row.source = row.kind, all_checks, packing.source
-        first += len(packing.source)
+    kept = np.array(checks, np.int64).reshape(-1, 4)
+    for packing in packings:
+        packing.row.checks, packing.row.source = kept, packing.source
+    table["checks"][at], table["check_count"][at] = array_address(kept) + kept.strides[0] * _starts(counts), counts
+    table["stage"][at], table["weights"][at] = stages, weights
+    table["kind"][at] = [packing.row.kind for packing in packings]
 
 
 def _split(weights: Weights) -> list[Weights]:

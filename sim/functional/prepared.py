@@ -14,6 +14,7 @@ import numpy.typing as npt
 from npu.errors import SimulationError
 from npu.isa.decode import Decoded
 from npu.isa.operations import Convolution, DepthwiseConvolution, Elementwise, Operation, Pooling
+from npu.native.call import array_address
 from npu.native.cpu import current
 from npu.records import dataclass
 from sim.functional import execute
@@ -132,7 +133,7 @@ def run_prepared(
             index = run(rows, memory.bases, index, stream.tier is Tier.VNNI, is_repeated)
             if index == end:
                 break
-        index += _run_general(stream.operations[index], memory)
+        index += _run_general(stream, index, memory)
     if is_whole:
         _count_run(stream, memory, threads)
 
@@ -140,15 +141,13 @@ def run_prepared(
 def _pack_ahead(stream: PreparedStream, memory: NpuMemory, num_threads: int) -> None:
     """Pack the constants of all operations together. What is malformed is left to the operation that meets it."""
     stream.is_packed, packings, room = True, list[Packing](), _PACKED_AHEAD_BYTES
-    for index, source in constant_origins([prepared.operation for prepared in stream.operations], memory):
-        prepared = stream.operations[index]
-        assert isinstance(prepared.operation, Convolution | DepthwiseConvolution)
-        packing = Packing(prepared.row, prepared.operation, source)
+    for index, operation, source, addresses in constant_origins([one.operation for one in stream.operations], memory):
+        packing = Packing(index, stream.operations[index].row, operation, source, addresses)
         if packing.is_common and packing.weights_bytes <= room:
             packings.append(packing)
             room -= packing.weights_bytes
     with suppress(SimulationError):
-        pack_streams(packings, memory.variant.accelerator, num_threads)
+        pack_streams(packings, stream.rows, memory.variant.accelerator, num_threads)
 
 
 def _repeat(stream: PreparedStream, repeated: RepeatedRows) -> int:
@@ -179,8 +178,9 @@ def _count_run(stream: PreparedStream, memory: NpuMemory, threads: StreamThreads
         stream.repeated.run = run.bind(table, memory.bases, 0, with_dot_product, True)
 
 
-def _run_general(prepared: PreparedOperation, memory: NpuMemory) -> int:
+def _run_general(stream: PreparedStream, index: int, memory: NpuMemory) -> int:
     """Execute one operation that the fast kernels left, or prepare it for them; how many operations are done (0 or 1)."""
+    prepared = stream.operations[index]
     operation = prepared.operation
     if not isinstance(operation, Convolution | DepthwiseConvolution):
         if prepared.numbers is None and isinstance(operation, Pooling | Elementwise):
@@ -188,27 +188,28 @@ def _run_general(prepared: PreparedOperation, memory: NpuMemory) -> int:
         execute.execute_checked(operation, memory, prepared.numbers)
         return 1
     try:
-        return _run_convolution(prepared, operation, memory)
+        if _pack(stream, index, operation, memory):
+            return 0
+        if prepared.constants is None:
+            prepared.constants = decode_constants(operation, memory)
     except SimulationError as error:
         raise error.at(describe(prepared.decoded), command=prepared.decoded.command_index) from error
-
-
-def _run_convolution(prepared: PreparedOperation, operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> int:
-    """`_run_general`."""
-    row, views = prepared.row, [memory.view(part.region, part.address, part.length_bytes) for part in source_ranges(operation)]
-    if not prepared.source or not all(map(np.array_equal, views, prepared.source)):
-        prepared.constants, prepared.source = None, [view.copy() for view in views]
-        row.numbers["kind"], row.numbers["checks"] = r.GENERAL, 0
-    is_new, packing = row.kind != r.GENERAL and row.numbers["checks"] == 0, Packing(row, operation, prepared.source)
-    if is_new and prepared.constants is None:
-        pack_streams([packing], memory.variant.accelerator)
-        if row.numbers["kind"] != r.GENERAL:
-            return 0
-    if prepared.constants is None:
-        prepared.constants = decode_constants(operation, memory)
-    if is_new:
-        pack_constants(packing, prepared.constants)
-        if row.numbers["kind"] != r.GENERAL:
-            return 0
     execute.execute_convolution(operation, prepared.constants, memory)
     return 1
+
+
+def _pack(stream: PreparedStream, index: int, operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> bool:
+    """Pack the constants that are in memory now, if they have changed; whether the fast kernels take the operation then."""
+    prepared = stream.operations[index]
+    views = [memory.view(part.region, part.address, part.length_bytes) for part in source_ranges(operation)]
+    if prepared.source and all(map(np.array_equal, views, prepared.source)):
+        return False
+    row, prepared.constants, prepared.source = prepared.row, None, [view.copy() for view in views]
+    stream.rows["kind"][index], stream.rows["checks"][index] = r.GENERAL, 0
+    packing = Packing(index, row, operation, prepared.source, [array_address(part) for part in prepared.source])
+    if packing.is_common:
+        pack_streams([packing], stream.rows, memory.variant.accelerator)
+    if row.kind != r.GENERAL and row.numbers["kind"] == r.GENERAL:
+        prepared.constants = decode_constants(operation, memory)
+        pack_constants(packing, stream.rows, prepared.constants)
+    return bool(row.numbers["kind"] != r.GENERAL)

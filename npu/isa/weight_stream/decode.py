@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Sequence
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ from npu.native.call import array_address
 from npu.records import dataclass
 
 Data = bytes | NDArray[np.uint8]
+GroupedStream = tuple[object, ...]
+"""A `STREAM` of the kernel."""
 _WORD_BYTES = 8
 _KEPT_WEIGHTS = 1 << 20
 """For how many there is room that is not given back."""
@@ -95,24 +98,31 @@ def decode_weights(data: Data, shape: WeightShape, order: WeightOrder) -> NDArra
     return restore(decode_symbols(data, count_symbols(shape, order)), shape, order)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupedStream:
-    """The stream of one core, and where its weights go.
+@dataclass(slots=True, eq=False)
+class GroupedWeights:
+    """How the weights of one core lie in groups of 16 channels of all cores: four of every channel, then the next four.
 
-    `groups` are zeros for 16 channels of all cores each: four weights of every channel, then the next four. `places` says where
-    the weights (KH, KW, I) of the first channel of a group are.
+    `places` says where the weights (KH, KW, I) of the first channel of a group are, which has `group_bytes`.
     """
 
-    data: NDArray[np.uint8]
     shape: WeightShape
     order: WeightOrder
     places: NDArray[np.int64]
-    groups: NDArray[np.int8]
+    group_bytes: int
+    _numbers: tuple[object, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        order = grouped_order(self.shape, self.order, self.group_bytes)
+        self._numbers = order, count_symbols(self.shape, self.order), array_address(self.places)
+
+    def stream(self, address: int, size_bytes: int, groups: int) -> GroupedStream:
+        """A stream of such weights, at an address, and the address of zeros for its groups; the caller keeps the memory."""
+        return *self._numbers, address, size_bytes, groups, 0, 0, 0, 0, 0
 
 
 def decode_groups(streams: Sequence[GroupedStream], num_threads: int = 1) -> list[bool]:
     """Put the weights of streams into their groups; False for each that has one of more than 8 bits. Raises StreamError."""
-    rows = np.array([_row_of(stream) for stream in streams], group_kernels.STREAM)
+    rows = np.array(streams, group_kernels.STREAM)
     shares = [np.ascontiguousarray(rows[k::num_threads]) for k in range(min(num_threads, rows.size))]
     helpers = [threading.Thread(target=_decode_rows, args=(share,)) for share in shares[1:]]
     for helper in helpers:
@@ -123,25 +133,17 @@ def decode_groups(streams: Sequence[GroupedStream], num_threads: int = 1) -> lis
         helper.join()
     for k, share in enumerate(shares):
         rows[k::num_threads] = share
-    results = (rows[name].tolist() for name in ("symbols", "status", "position", "decoded", "stray"))
-    return [_is_placed(stream.data, *numbers) for stream, *numbers in zip(streams, *results, strict=True)]
+    for status, position, decoded, size_bytes, count, stray, symbol in zip(*_columns(rows), strict=True):
+        _check(status, position, decoded, size_bytes, count)
+        check_padding(stray, symbol)
+    return [stray != NO_BYTE for stray in rows["stray"].tolist()]
 
 
-def _row_of(stream: GroupedStream) -> tuple[object, ...]:
-    """A `STREAM`."""
-    data, groups = stream.data.ctypes.data, array_address(stream.groups)
-    count, order = grouped_order(stream.shape, stream.order, stream.groups.size)
-    return order, data, stream.data.size, count, array_address(stream.places), groups, 0, 0, 0, 0
+def _columns(rows: NDArray[np.void]) -> list[list[int]]:
+    names = ("status", "position", "decoded", "bytes", "symbols", "stray", "stray_symbol")
+    return [rows[name].tolist() for name in names]
 
 
 def _decode_rows(rows: NDArray[np.void]) -> None:
     words, weights = _ROOM.words_of(int(rows["bytes"].max())), _ROOM.weights_of(int(rows["symbols"].max()))
     group_kernels.decode_groups(rows, _groups(), words, _ROOM.symbols, _ROOM.runs, weights)
-
-
-def _is_placed(data: NDArray[np.uint8], count: int, status: int, position: int, decoded: int, stray: int) -> bool:
-    """Whether the kernel put all weights into groups. StreamError if the stream is malformed."""
-    _check(status, position, decoded, data.size, count)
-    if stray >= 0:
-        check_padding(decode_symbols(data, count), stray)
-    return stray != NO_BYTE

@@ -112,21 +112,20 @@ def restore(symbols: NDArray[np.int16], shape: WeightShape, order: WeightOrder) 
     weights = np.empty(order.channels(ofm_depth) * height * width * ifm_depth, dtype=np.int16)
     row = _row(shape, order, 0, 1)
     source = np.require(symbols, np.int16, ["C", "W"])
-    check_padding(symbols, kernels.move(source, weights, _NO_GROUPS, _NO_PLACES, row, kernels.TO_WEIGHTS))
+    stray = kernels.move(source, weights, _NO_GROUPS, _NO_PLACES, row, kernels.TO_WEIGHTS)
+    check_padding(stray, int(symbols[stray]))
     return weights.reshape(order.channels(ofm_depth), height, width, ifm_depth)
 
 
-@functools.lru_cache(maxsize=1 << 10)
-def grouped_order(shape: WeightShape, order: WeightOrder, groups_bytes: int) -> tuple[int, tuple[int, ...]]:
-    """Symbols in the stream of `order.core`, and the `kernels.ORDER` by which they become groups of 16 channels."""
-    group_bytes = groups_bytes // -(-shape[0] // kernels.GROUP)
-    return count_symbols(shape, order), _numbers(shape, order, order.core, order.cores, group_bytes)
+def grouped_order(shape: WeightShape, order: WeightOrder, group_bytes: int) -> tuple[int, ...]:
+    """The `kernels.ORDER` by which the stream of `order.core` becomes groups of 16 channels of all cores."""
+    return _numbers(shape, order, order.core, order.cores, group_bytes)
 
 
-def check_padding(symbols: NDArray[np.int16], stray: int) -> None:
-    """Raise StreamError unless `stray`, the first padding symbol that is not 0, is -1."""
+def check_padding(stray: int, symbol: int) -> None:
+    """Raise StreamError unless `stray`, the place of the first padding symbol that is not 0, is negative."""
     if stray >= 0:
-        raise StreamError(f"weight stream: padding symbol {stray} must be 0, got {symbols[stray]}")
+        raise StreamError(f"weight stream: padding symbol {stray} must be 0, got {symbol}")
 
 
 def interleave_cores(parts: Sequence[NDArray[Number]]) -> NDArray[Number]:

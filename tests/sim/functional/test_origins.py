@@ -75,7 +75,7 @@ def test_bytes_that_one_transfer_brings_are_known_before(stream: str) -> None:
         for operation in (FIRST, SECOND)
         for part in source_ranges(operation)
     ]
-    found = [source.tobytes() for _, sources in constant_origins(FORESEEN[stream], memory) for source in sources]
+    found = [source.tobytes() for _, _, sources, _ in constant_origins(FORESEEN[stream], memory) for source in sources]
     assert found == expected
 
 
@@ -100,5 +100,5 @@ def test_constants_that_can_be_written_are_copied() -> None:
     memory = BENCH.memory()
     writable = NpuMemory({0: memory.regions[0].copy(), 1: memory.regions[1]}, BENCH.variant)
     for region, is_kept in ((memory, True), (writable, False)):
-        ((_, sources),) = constant_origins([FIRST], region)
+        ((_, _, sources, _),) = constant_origins([FIRST], region)
         assert [np.shares_memory(source, region.regions[0]) for source in sources] == [is_kept, is_kept]

@@ -15,10 +15,11 @@ STREAM = np.dtype(
     [
         ("order", ORDER),
         *integers(
-            *("data", "bytes", "symbols"),  # address and length, and how many symbols it must have
-            *("places", "groups"),  # addresses: see `order.move`
-            # Filled in: where decoding ended and how many symbols there were then, and what `order.move` returned.
-            *("status", "position", "decoded", "stray"),
+            "symbols",  # how many it must have
+            "places",  # address, as that of the groups: see `order.move`
+            *("data", "bytes", "groups"),
+            # Filled in: where decoding ended, how many symbols there were then, what `order.move` returned, and what is there.
+            *("status", "position", "decoded", "stray", "stray_symbol"),
         ),
     ]
 )
@@ -47,4 +48,5 @@ def decode_groups(streams, tables, words, symbols, runs, weights):  # type: igno
             order = _orders_at(first + k * STREAM_BYTES, np.int64(1))
             places, groups = _places_at(stream.places, np.int64(0)), _groups_at(stream.groups, np.int64(0))
             stream.stray = move(output, output, groups, places, order, TO_GROUPS)
+            stream.stray_symbol = output[stream.stray] if stream.stray >= 0 else np.int16(0)
     keep(words, weights)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from npu.errors import StreamError
-from npu.isa.weight_stream.decode import GroupedStream, decode_groups, decode_weights
+from npu.isa.weight_stream.decode import GroupedStream, GroupedWeights, decode_groups, decode_weights
 from npu.isa.weight_stream.encode import encode_symbols
 from npu.isa.weight_stream.order import WeightOrder, WeightShape, reorder
 
@@ -17,15 +17,20 @@ from tests.npu.isa.weight_stream.test_order import CASES
 from tests.support.streams import random_weights
 
 
-def grouped(
-    symbols: npt.NDArray[np.int16], shape: WeightShape, order: WeightOrder, *, is_reversed: bool = False
-) -> GroupedStream:
-    """A stream whose weights go to groups of zeros, from the first input to the last or the other way."""
-    elements = np.arange(shape[1] * shape[2] * shape[3])[:: -1 if is_reversed else 1]
-    groups = np.zeros(-(-shape[0] // 16) * -(-elements.size // 4) * 64, np.int8)
-    return GroupedStream(
-        np.frombuffer(encode_symbols(symbols), np.uint8), shape, order, elements // 4 * 64 + elements % 4, groups
-    )
+class Stream:
+    """A stream, and zeros for its groups, from the first input to the last or the other way."""
+
+    def __init__(
+        self, symbols: npt.NDArray[np.int16], shape: WeightShape, order: WeightOrder, *, is_reversed: bool = False
+    ) -> None:
+        elements = np.arange(shape[1] * shape[2] * shape[3])[:: -1 if is_reversed else 1]
+        self.order, group_bytes = order, -(-elements.size // 4) * 64
+        self.groups = np.zeros(-(-shape[0] // 16) * group_bytes, np.int8)
+        self.weights = GroupedWeights(shape, order, elements // 4 * 64 + elements % 4, group_bytes)
+        self.data = np.frombuffer(encode_symbols(symbols), np.uint8)
+
+    def row(self) -> GroupedStream:
+        return self.weights.stream(self.data.ctypes.data, self.data.size, self.groups.ctypes.data)
 
 
 def expected_groups(weights: npt.NDArray[np.int16], order: WeightOrder, *, is_reversed: bool) -> npt.NDArray[np.int16]:
@@ -40,16 +45,16 @@ def expected_groups(weights: npt.NDArray[np.int16], order: WeightOrder, *, is_re
 def test_groups_hold_the_weights_where_they_belong(case: str, is_reversed: bool) -> None:
     shape, order, _ = CASES[case]
     weights = random_weights(shape)
-    stream = grouped(reorder(weights, order), shape, order, is_reversed=is_reversed)
-    assert decode_groups([stream]) == [True]
+    stream = Stream(reorder(weights, order), shape, order, is_reversed=is_reversed)
+    assert decode_groups([stream.row()]) == [True]
     assert np.array_equal(stream.groups, expected_groups(weights, order, is_reversed=is_reversed))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 50])
 def test_many_streams_decode_as_each_alone(threads: int) -> None:
     weights = {case: random_weights(shape) for case, (shape, _, _) in CASES.items()}
-    streams = [grouped(reorder(weights[case], order), shape, order) for case, (shape, order, _) in CASES.items()]
-    assert decode_groups(streams, threads) == [True] * len(streams)
+    streams = [Stream(reorder(weights[case], order), shape, order) for case, (shape, order, _) in CASES.items()]
+    assert decode_groups([stream.row() for stream in streams], threads) == [True] * len(streams)
     for stream, values in zip(streams, weights.values(), strict=True):
         assert np.array_equal(stream.groups, expected_groups(values, stream.order, is_reversed=False))
 
@@ -66,30 +71,28 @@ def test_groups_take_weights_of_eight_bits(weight: int, fits: bool, depth: int) 
     shape, order = (1, 1, 1, depth), WeightOrder(block_depth=8)
     weights = np.zeros(shape, np.int16)
     weights[0, 0, 0, 5] = weight
-    common = grouped(reorder(random_weights(shape), order), shape, order)
-    assert decode_groups([common, grouped(reorder(weights, order), shape, order), common]) == [True, fits, True]
+    common, other = Stream(reorder(random_weights(shape), order), shape, order), Stream(reorder(weights, order), shape, order)
+    assert decode_groups([common.row(), other.row(), common.row()]) == [True, fits, True]
 
 
 def test_a_padding_symbol_must_be_zero() -> None:
     shape, order = (1, 1, 1, 1), WeightOrder(block_depth=8)
     symbols = reorder(random_weights(shape), order)
     symbols[-1] = 3
+    stream = Stream(symbols, shape, order)
     with pytest.raises(StreamError, match=r"padding symbol 255 must be 0, got 3"):
-        decode_groups([grouped(symbols, shape, order)])
+        decode_groups([stream.row()])
 
 
 def test_damaged_streams_are_refused_with_the_words_of_a_single_one() -> None:
     rng, shape, order = np.random.default_rng(5), (24, 1, 1, 16), WeightOrder(block_depth=16)
-    whole = grouped(reorder(random_weights(shape), order), shape, order)
-    said = set()
+    stream = Stream(reorder(random_weights(shape), order), shape, order)
+    whole, said = stream.data, set()
     for _ in range(300):
-        data = whole.data[: rng.integers(1, whole.data.size + 1)].copy()
+        stream.data = data = whole[: rng.integers(1, whole.size + 1)].copy()
         data[rng.integers(data.size)] ^= 1 << rng.integers(8)
-        damaged = GroupedStream(data, shape, order, whole.places, np.zeros_like(whole.groups))
-        found = [
-            refusal(lambda data=data: decode_weights(data, shape, order)),
-            refusal(lambda one=damaged: decode_groups([one] * 2)),
-        ]
+        stream.groups[:] = 0
+        found = [refusal(lambda: decode_weights(stream.data, shape, order)), refusal(lambda: decode_groups([stream.row()] * 2))]
         assert found[0] == found[1]
         said.add(found[0].split(",")[0].split(" got")[0])
     assert len(said) > 3
