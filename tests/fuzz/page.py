@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import sqrt
 from typing import Any
 
@@ -50,8 +50,9 @@ Every one of these is exactly what a formula of its operator says, which was wri
 _TESTS = """
 ## Tests that notice
 
-cosmic-ray breaks the source at one place; the tests of its folder must fail. Of each package a random sample was tried, of
-mutants that nobody had seen before. The sample of npu/compiler has 10, for want of time.
+cosmic-ray breaks the source at one place; the tests of its folder must fail. Of each package random samples were tried, each
+once, of mutants that nobody had seen before. The first row of a package is its newest sample; tests that were written for the
+survivors of one sample are in the next.
 
 ```sh
 python -m tests.support.mutants --sample 25 --seed 209 --only constraints  # and so on, with the seeds below
@@ -60,27 +61,29 @@ python -m tests.support.mutants --sample 25 --seed 209 --only constraints  # and
 """
 
 
-def page(results: Mapping[str, Any], campaign: Mapping[str, Any], samples: Mapping[str, Mapping[str, Any]]) -> str:
+def page(results: Mapping[str, Any], campaign: Mapping[str, Any], samples: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """The text of the page: the campaign of one commit, results of all, and samples of mutants by package."""
     return "\n".join((*_introduction(), *_one(campaign), *_all(results), *_BESIDE.splitlines(), *_mutants(samples))) + "\n"
 
 
-def _mutants(samples: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """The samples, worst first, as they were tried: tests that were written for a survivor say nothing of other mutants."""
+def _mutants(packages: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+    """All samples as they were tried, the newest of a package first; packages by that, worst first."""
     yield from _TESTS.splitlines()
-    yield "| package | seed | mutants | tried | equivalent | killed of the rest | 95 % interval |"
-    yield "| --- | ---: | ---: | ---: | ---: | ---: | --- |"
-    for package, sample in sorted(samples.items(), key=lambda item: _score(item[1])):
-        changed = sample["tried"] - len(sample["equivalent"])
-        low, high = interval(sample["killed"], changed)
-        counts = f"{sample['mutants']:,} | {sample['tried']} | {len(sample['equivalent'])} | {sample['killed']} of {changed}"
-        yield f"| {package} | {sample['seed']} | {counts} | {low:.0%} to {high:.0%} |"
-    yield from ("", "What survived:", "", "| package | mutant | |", "| --- | --- | --- |")
-    for package, sample in sorted(samples.items()):
-        for what, why in sample["equivalent"]:
-            yield f"| {package} | {what} | equivalent: {why} |"
-        for what, why in sample["survived"]:
-            yield f"| {package} | {what} | {why} |"
+    yield "| package | seed | mutants | tried | equivalent | killed of the rest | | 95 % interval |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |"
+    for package, samples in sorted(packages.items(), key=lambda item: _score(item[1][-1])):
+        for sample in reversed(samples):
+            changed = sample["tried"] - len(sample["equivalent"])
+            low, high = interval(sample["killed"], changed)
+            counts = (
+                f"{sample['mutants']:,} | {sample['tried']} | {len(sample['equivalent'])} | {sample['killed']} of {changed}"
+            )
+            yield f"| {package} | {sample['seed']} | {counts} | {_score(sample):.0%} | {low:.0%} to {high:.0%} |"
+    yield from ("", "What survived:", "", "| package | seed | mutant | |", "| --- | ---: | --- | --- |")
+    for package, samples in sorted(packages.items()):
+        for sample in reversed(samples):
+            reasons = [*((what, f"equivalent: {why}") for what, why in sample["equivalent"]), *sample["survived"]]
+            yield from (f"| {package} | {sample['seed']} | {what} | {why} |" for what, why in reasons)
 
 
 def _score(sample: Mapping[str, Any]) -> float:

@@ -124,10 +124,10 @@ def score(package: str, tests: Sequence[str], sample: int, seed: int) -> Score:
 
 
 def put_result(path: Path, package: str, seed: int, found: Score) -> None:
-    """Puts a sample into a results file; which survivors are equivalent, and why, is written there by hand."""
+    """Adds a sample to a results file; which survivors are equivalent, and why, is written there by hand."""
     results = json.loads(path.read_text()) if path.exists() else {}
     counts = {"seed": seed, "mutants": found.mutants, "tried": found.tried, "killed": found.killed}
-    results[package] = {**counts, "equivalent": [], "survived": []}
+    results.setdefault(package, []).append({**counts, "equivalent": [], "survived": []})
     path.write_text(json.dumps(results, indent=1) + "\n")
 
 
