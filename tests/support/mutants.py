@@ -36,7 +36,7 @@ PACKAGES = {
 """Package to the tests that must notice what is wrong with it: golden files, which notice most, then the others."""
 MODELS = ROOT.parent / "shared"
 LEAST_SCORE = 0.9
-CPU_SECONDS = 240
+CPU_SECONDS = 120
 """Most processor time of a run of the tests of one mutant, which fails by then."""
 SECONDS = 3600
 """Longest that they may take on a machine that does other things, too; nothing is known of a mutant by then."""

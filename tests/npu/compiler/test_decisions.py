@@ -32,6 +32,7 @@ from tests.npu.compiler.lower import (
     test_joined,
     test_lstm,
     test_matmul,
+    test_more_operators,
     test_transpose,
     test_windows,
 )
@@ -40,6 +41,7 @@ from tests.support.builder import ModelBuilder
 from tests.support.decisions import decisions
 from tests.support.mixed_graphs import FIXED, mixed_graph
 from tests.support.networks import network
+from tests.support.single_ops import constant, op_model, tensor
 from tests.support.vela_operators import VELA_CASES, with_shapes
 
 T = TypeVar("T")
@@ -94,6 +96,15 @@ def lowerings() -> Iterator[Case]:
     for name, make in test_windows.CASES.items():
         for seed in range(4):
             yield f"{name} {seed}", read_model(make(np.random.default_rng(seed))), any_of(TARGETS, name, seed)
+    for name, draw in test_more_operators.MAKERS.items():
+        for seed in range(3):
+            s = graphs.Sketch(np.random.default_rng([seed, 5]))
+            yield f"{name} {seed}", Model((s.graph(draw(s)),)), any_of(TARGETS, name, seed)
+    yield (
+        "long repetition",
+        op_model("TILE", [tensor((2, 3)), constant((150, 1))], [tensor((300, 3))], at.TileOptions()),
+        TARGETS[0],
+    )
     for name in test_matmul.CASES:
         yield f"product {name}", read_model(test_matmul.product(name, 5)), any_of(TARGETS, name)
     for name, options in test_lstm.CELLS.items():
