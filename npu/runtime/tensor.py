@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -58,7 +59,7 @@ class RuntimeTensor:
     @property
     def elements(self) -> int:
         """How many elements the current shape has."""
-        return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
+        return math.prod(self.shape)
 
     @property
     def bytes(self) -> int:

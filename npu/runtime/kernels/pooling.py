@@ -86,14 +86,8 @@ def _take_means(ifm, kernel_h, kernel_w, stride_h, stride_w, top, left, low, hig
 
 
 _MAXIMA = _versions(_take_maxima, (*_INTEGERS, ty.float32), *(_I,) * 6)
-_MEANS = _versions(_take_means, _INTEGERS, *(_I,) * 8, ty.int64[::1])
-
-
-def average_integer(
-    ifm: Array, kernel: HeightWidth, stride: HeightWidth, before: HeightWidth, limits: tuple[int, int], total: Array, out: Array
-) -> None:
-    """Means, rounded, ties away from zero, clamped to limits; `total`: int64 work space, one per channel."""
-    _MEANS[ifm.dtype](np.ascontiguousarray(ifm), *kernel, *stride, *before, *limits, total, out)
+MEANS = _versions(_take_means, _INTEGERS, *(_I,) * 8, ty.int64[::1])
+"""Rounded means, ties away from zero, clamped, by type."""
 
 
 def _sums(

@@ -7,12 +7,14 @@ import math
 import numpy as np
 
 from npu.native import types as ty
-from npu.native.kernel import kernel
+from npu.native.kernel import RowsAt, kernel
+from npu.native.memory import small_buffer, store_8_at, store_16_at
 from npu.numerics.arrays import Array
 from npu.numerics.rounding import rounding_divide_by_power_of_two, saturating_rounding_doubling_high_mul
 from npu.runtime.kernels.integer_functions import reciprocal
 
 _ROWS = ty.constant(ty.float32, 2)
+_integers_at = RowsAt(ty.int64, has_length=True)
 
 # The reference kernel's table has these entries one above the rounded sigmoid; measured on its int16 LOGISTIC and TANH.
 _ONE_ABOVE = frozenset(
@@ -47,25 +49,35 @@ def softmax_float(rows: Array, beta: np.float32) -> Array:
     return out
 
 
-@kernel(ty.void(ty.int64[:, ::1], ty.int64[::1], ty.int64, ty.int64[:, ::1]))
-def softmax_8bit(rows, exponentials, bits, out):  # type: ignore[no-untyped-def]
-    """Softmax of rows of 8-bit values as signed numbers of `bits` bits, scale 2**-bits and lowest number for 0.
+@kernel(ty.void(ty.constant(ty.uint8, 2), ty.int64[::1], ty.int64, ty.int64, ty.int64, ty.uint8[:, ::1]))
+def softmax_8bit(rows, exponentials, flip, bits, offset, out):  # type: ignore[no-untyped-def]
+    """Softmax of rows of bytes, which `flip` makes unsigned, as numbers of `bits` bits, scale 2**-bits, `offset` for 0.
 
     `exponentials` (256), Q0.31, by the distance from the row's maximum: `integer_functions.softmax_table`. The TFLite reference
-    kernel of SOFTMAX: sums with 12 integer bits, one reciprocal per row.
+    kernel of SOFTMAX: sums with 12 integer bits, one reciprocal per row. `out` is the memory of the results.
     """
-    lowest = -(np.int64(1) << (bits - 1))
+    most, start, width = (np.int64(1) << bits) - 1, np.int64(out.ctypes.data), rows.shape[1]
+    results, twelve = _integers_at(small_buffer(), 256), np.int64(12)
     for i in range(rows.shape[0]):
-        largest, total = rows[i, 0], np.int64(0)
-        for j in range(rows.shape[1]):
-            largest = max(largest, rows[i, j])
-        for j in range(rows.shape[1]):
-            total += rounding_divide_by_power_of_two(exponentials[largest - rows[i, j]], np.int64(12))
+        largest, farthest, total = np.int64(0), np.int64(255), np.int64(0)
+        for j in range(width):
+            value = np.int64(rows[i, j]) ^ flip
+            largest, farthest = max(largest, value), min(farthest, value)
+        for j in range(width):
+            exponential = exponentials[largest - (np.int64(rows[i, j]) ^ flip)]
+            total += (exponential + 2048) >> twelve  # rounded: none is below 0
         inverse, over = reciprocal(total)
-        for j in range(rows.shape[1]):
-            value = saturating_rounding_doubling_high_mul(exponentials[largest - rows[i, j]], inverse)
-            value = rounding_divide_by_power_of_two(value, over + np.int64(12) - bits) + lowest
-            out[i, j] = min(value, -lowest - np.int64(1))
+        farthest = largest - farthest
+        for j in range(min(width, farthest + 1)):
+            d = largest - (np.int64(rows[i, j]) ^ flip) if width <= farthest else np.int64(j)
+            result = saturating_rounding_doubling_high_mul(exponentials[d], inverse)
+            results[d] = min(rounding_divide_by_power_of_two(result, over + twelve - bits), most) + offset
+        for j in range(width):
+            result = results[largest - (np.int64(rows[i, j]) ^ flip)]
+            if bits == 8:
+                store_8_at(start, i * width + j, result)
+            else:
+                store_16_at(start, i * width + j, result)
 
 
 def softmax_16bit(difference: Array, exponential: Array, reciprocal: Array) -> Array:

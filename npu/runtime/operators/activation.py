@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from npu.runtime.kernels.integer_functions import hard_swish as hard_swish_8bit
 from npu.runtime.kernels.integer_functions import softmax_table, to_16bit
 from npu.runtime.kernels.softmax import sigmoid_16bit, softmax_8bit, softmax_16bit, softmax_float, tanh_16bit
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import INTEGER_RANGE, quantized_range, require_quantized, scaled
+from npu.runtime.operators.common import INTEGER_RANGE, bound_again, quantized_range, require_quantized, scaled
 from npu.runtime.operators.lut import is_8bit, run_8bit, run_16bit, table_16bit
 from npu.runtime.types import for_codes
 
@@ -207,44 +208,56 @@ def build_softmax(node: OperatorNode) -> Run:
     ifm, output = node.input(0), node.output()
     if not ifm.shape:
         raise node.fail("input must have rank 1 or more, got a scalar")
+    if ifm.dtype not in FLOATS:
+        _require_softmax_scale(node)
+    if is_8bit(ifm.dtype):
+        return _softmax_of_bytes(node)
     compute = _softmax_rows(node)
 
     def run() -> None:
-        if output.elements:
+        if output.array.size:
             output.array[...] = compute(ifm.array.reshape(-1, ifm.shape[-1])).reshape(output.shape)
 
     return run
 
 
 def _softmax_rows(node: OperatorNode) -> Callable[[Array], Array]:
-    """What computes the stored results of rows (n, depth) of stored inputs."""
-    ifm, output, beta = node.input(0), node.output(), float(node.attributes.beta)
+    """What computes the stored results of rows (n, depth) of stored inputs, no bytes."""
+    ifm, beta = node.input(0), float(node.attributes.beta)
     if ifm.dtype in FLOATS:
         softmax = softmax_float if ifm.dtype is DType.FLOAT32 else _softmax_half
         return lambda rows: softmax(np.ascontiguousarray(rows, np.float32), np.float32(beta))
+    factor = quantize_multiplier(ifm.scale * beta / (10.0 / 65535.0))
+
+    def wide(rows: Array) -> Array:
+        values = rows.astype(np.int64)
+        return softmax_16bit(scaled(values - values.max(axis=1, keepdims=True), factor), *_softmax_tables())
+
+    return wide
+
+
+def _require_softmax_scale(node: OperatorNode) -> None:
+    ifm, output = node.input(0), node.output()
     require_quantized(node, ifm, output)
     zero_point, scale = _SOFTMAX_OUTPUTS[ifm.dtype, output.dtype]
     if output.zero_point != zero_point or abs(output.scale - scale) > scale / 1000:
         raise node.fail(
             f"output must have the scale {scale:g} and zero point {zero_point}, got {output.scale:g} and {output.zero_point}"
         )
-    if ifm.dtype is DType.INT16:
-        factor = quantize_multiplier(ifm.scale * beta / (10.0 / 65535.0))
 
-        def wide(rows: Array) -> Array:
-            values = rows.astype(np.int64)
-            return softmax_16bit(scaled(values - values.max(axis=1, keepdims=True), factor), *_softmax_tables())
 
-        return wide
-    table = softmax_table(*quantize_multiplier(min(beta * ifm.scale * (1 << 26), (1 << 31) - 1.0)))
-    bits, offset = (16, 0) if output.dtype is DType.INT16 else (8, 128 if output.dtype is DType.UINT8 else 0)
+def _softmax_of_bytes(node: OperatorNode) -> Run:
+    ifm, output = node.input(0), node.output()
+    factor = min(float(node.attributes.beta) * ifm.scale * (1 << 26), (1 << 31) - 1.0)
+    bits, flip = output.dtype.bits, 128 if ifm.dtype is DType.INT8 else 0
+    numbers = softmax_table(*quantize_multiplier(factor)), flip, bits, output.zero_point
 
-    def narrow(rows: Array) -> Array:
-        result = np.empty(rows.shape, np.int64)
-        softmax_8bit(rows.astype(np.int64), table, bits, result)
-        return result + offset
+    def arguments() -> tuple[Any, ...]:
+        width = ifm.shape[-1] or 1
+        rows, results = (tensor.array.reshape(-1, width).view(np.uint8) for tensor in (ifm, output))
+        return rows, *numbers, results
 
-    return narrow
+    return bound_again(softmax_8bit, (ifm, output), arguments)
 
 
 _SOFTMAX_OUTPUTS = {

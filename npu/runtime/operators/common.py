@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from operator import is_not
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ import numpy.typing as npt
 from npu.errors import InterpreterError
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
+from npu.native.kernel import Kernel
 from npu.numerics.arrays import Array
 from npu.numerics.scaling import quantize_multiplier, round_half_away
 from npu.runtime.kernels.requantize import rescale, rescale_wide
-from npu.runtime.operator import OperatorNode
+from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.tensor import RuntimeTensor
 
 INTEGER_RANGE: dict[DType, tuple[int, int]] = {
@@ -124,6 +126,21 @@ def scaled(values: Array, factor: tuple[int, int]) -> Array:
     """values * factor with two roundings, unclamped, int64."""
     scaling = np.array([factor[0]], np.int64), np.array([factor[1]], np.int64)
     return requantize(values, scaling, 0, (-(1 << 62), 1 << 62))
+
+
+def bound_again(kernel: Kernel, tensors: Sequence[RuntimeTensor], arguments: Callable[[], tuple[Any, ...]]) -> Run:
+    """Runs a kernel on tensors with arguments that are asked for again when a buffer has moved."""
+    call: Run | None = None
+    buffers: list[Array | None] = []
+
+    def run() -> None:
+        nonlocal call, buffers
+        current = [tensor.data for tensor in tensors]
+        if call is None or any(map(is_not, current, buffers)):
+            call, buffers = kernel.bind(*arguments()), current
+        call()
+
+    return run
 
 
 def pad_before(size: int, out: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:

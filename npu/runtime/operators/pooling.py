@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -10,9 +11,9 @@ from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
 from npu.numerics.arrays import Array
 from npu.runtime.implementation import Implementation
-from npu.runtime.kernels.pooling import average_float, average_integer, maximum
+from npu.runtime.kernels.pooling import MEANS, average_float, maximum
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import float_bounds, pad_before, quantized_range
+from npu.runtime.operators.common import bound_again, float_bounds, pad_before, quantized_range
 from npu.runtime.types import for_codes
 
 _Pool = Callable[[Array, "Bounds"], Array]
@@ -49,10 +50,10 @@ def build_average_pool(node: OperatorNode) -> Run:
     limits = quantized_range(node, node.attributes.fused_activation_function, output)
     total = np.zeros(ifm.shape[3], np.int64)
 
-    def run() -> None:
-        average_integer(ifm.array, kernel, stride, before, limits, total, output.array)
+    def arguments() -> tuple[Any, ...]:
+        return ifm.array, *kernel, *stride, *before, *limits, total, output.array
 
-    return run
+    return bound_again(MEANS[np.dtype(ifm.dtype.numpy)], (ifm, output), arguments)
 
 
 def build_max_pool(node: OperatorNode) -> Run:

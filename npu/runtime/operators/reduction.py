@@ -65,12 +65,12 @@ def build_mean(node: OperatorNode) -> Run:
         if count == 0:
             raise node.fail("reduced dimensions must not be empty")
         total = x.astype(np.int64).sum(axis=axes) - count * ifm.zero_point
-        return requantize(total.reshape(-1), _divided(factor, count), output.zero_point, limits)
+        return requantize(total.reshape(-1), divided(factor, count), output.zero_point, limits)
 
     return _reduce(node, quantized)
 
 
-def _divided(factor: tuple[int, int], count: int) -> tuple[Array, Array]:
+def divided(factor: tuple[int, int], count: int) -> tuple[Array, Array]:
     """The factor divided by `count`: a truncating division of the multiplier shifted left as far as 63 and 32 bits allow."""
     multiplier, exponent = factor
     shift = min(63 - (64 - count.bit_length()), 32, 31 + exponent)

@@ -99,6 +99,17 @@ def _taps(geometry: Window, ifm: Array, start: int, padding: int, out: Array) ->
         out[b] = np.where(inside, start + (b * height * width + offsets) * pixel, padding)
 
 
+def fill_table(operation: CompiledOperation, window: Window, source: Array, outside: int, entries: int) -> Array:
+    """The table of a depthwise convolution: `entries` addresses for every output pixel, those of `outside` after the taps."""
+    batches, taps = len(source), math.prod(window.kernel)
+    result = np.empty((batches, *window.out, *window.kernel), np.int64)
+    _taps(window, source, address(source), outside, result)
+    table = operation.table(batches * math.prod(window.out) * entries)
+    grid = table.reshape(-1, entries)
+    grid[:, :taps], grid[:, taps:] = result.reshape(-1, taps), outside
+    return table
+
+
 class _Weighted(CompiledOperation):
     """What the three operators share: the packed operand and the fields of a row that do not depend on buffers."""
 
@@ -264,16 +275,8 @@ class Depthwise(_Windowed):
         batches, channels = source.shape[0], source.shape[3]
         row = self._row()
         row["width"], row["rows"], row["is_by_rows"] = g.out[1], batches * g.out[0], self.by_rows
-        columns = g.kernel[1] + self.by_rows
-        taps, padded = g.kernel[0] * columns, self._layout.segments
-        outside = self._outside(channels)
-        table = self.table(batches * g.out[0] * g.out[1] * padded)
-        result = np.empty((batches, *g.out, g.kernel[0], columns), np.int64)
-        _taps(replace(g, kernel=(g.kernel[0], columns)), source, address(source), outside, result)
-        grid = table.reshape(-1, padded)
-        grid[:, :taps] = result.reshape(-1, taps)
-        grid[:, taps:] = outside
-        row["table"] = address(table)
+        window = replace(g, kernel=(g.kernel[0], g.kernel[1] + self.by_rows))
+        row["table"] = address(fill_table(self, window, source, self._outside(channels), self._layout.segments))
         if self._operand.weight_zero_point:
             row["centred"], row["sign"] = 1, (self._operand.weight_zero_point & 255) * 0x01010101
         self.rows = np.stack([*before, row])

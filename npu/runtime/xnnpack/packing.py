@@ -7,6 +7,7 @@ block of 16 channels.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -104,6 +105,14 @@ def pack_taps(weights: Array, stage: Stage) -> PackedProduct:
     dense[:taps, :channels] = weights
     ordered = dense.reshape(padded // unit, unit, groups, 16).transpose(2, 0, 3, 1)
     return _joined(ordered, stage, PackedLayout(padded, taps, groups, tail, padded // unit * _UNIT_BYTES, 0))
+
+
+def pack_ones(taps: int, channels: int, dtype: np.dtype[Any], stage: Stage) -> PackedProduct:
+    """Depthwise weights of 1, which all blocks of channels have in common."""
+    groups, tail = blocks(channels)
+    weights = np.ones((taps, 16), np.float32 if dtype == np.float32 else np.int8)
+    product = pack_taps(weights, stage)
+    return replace(product, layout=replace(product.layout, groups=groups, tail=tail, step=0))
 
 
 def _joined(ordered: Array, stage: Stage, layout: PackedLayout) -> PackedProduct:

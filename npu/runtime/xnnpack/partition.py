@@ -25,6 +25,7 @@ from npu.runtime.xnnpack.acceptance import VARIABLE_KINDS, Acceptance
 from npu.runtime.xnnpack.convolution import Site, compile_weighted
 from npu.runtime.xnnpack.direct import make_direct
 from npu.runtime.xnnpack.half import FromHalf, HalfOperation, ToHalf
+from npu.runtime.xnnpack.mean import make_mean
 from npu.runtime.xnnpack.memory import Workspace, guarded
 from npu.runtime.xnnpack.operand import operand
 from npu.runtime.xnnpack.operation import CompiledOperation, ReferenceOperation, Rows, XnnpackOperation
@@ -281,6 +282,8 @@ class XnnpackPartition(SimpleDelegateKernel):
             return compile_weighted(index, node, site)
         if node.kind == "RESIZE_BILINEAR" and node.input(0).dtype is DType.FLOAT32:
             return Resize(index, node, site)
+        if node.kind == "MEAN":
+            return make_mean(index, node, site)
         pairs = compile_pairs(index, node, site) if node.kind in KINDS else None
         return pairs or make_direct(index, node, site)
 
