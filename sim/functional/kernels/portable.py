@@ -13,13 +13,13 @@ import numpy as np
 from llvmlite import ir
 
 from npu.native import types as ty
-from npu.native.emit import BYTES, INT, LANES, SHORTS, WORD, choice
+from npu.native.emit import BYTE, INT, LANES, SHORTS, WORD, choice
 from npu.native.kernel import keep, kernel
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.stage import stage_function
 
 SHORT = ir.IntType(16)
-HEIGHT = 6
+HEIGHT = 4
 """Pixels of a tile: with its sums for 16 channels, weights and an input, what 16 registers of 8 lanes hold."""
 PANEL_BYTES = 1 << 17
 """Inputs that are made ready at a time, for all channels: what stays in the second-level cache beside the weights."""
@@ -42,35 +42,35 @@ def dot(e, total, inputs, prepared):  # type: ignore[no-untyped-def]
 def _emit_collect(e, args):  # type: ignore[no-untyped-def]
     row, pixels, base, count, target = args
     segments, segment_count, dwords, limits = e.of_row(row, "segment_table", "segments", "dwords", "limits")
-    flip, flip_one, many = e.load(BYTES, limits), e.load(INT, limits), e.b.lshr(dwords, e.word(2))
-    half, eight = ir.VectorType(SHORT, 8), ir.Constant(ir.VectorType(SHORT, 8), [8] * 8)
-    four = ir.VectorType(INT, 4)
-    order = ir.Constant(ir.VectorType(INT, 8), [0, 4, 1, 5, 2, 6, 3, 7])
+    one = e.word(1)
+
+    def some_dwords(size):  # type: ignore[no-untyped-def]
+        """What makes `size` words ready."""
+        narrow = ir.VectorType(BYTE, 4 * size)
+        flip, none = e.load(narrow, limits), ir.Constant(narrow, None)
+        order = [place for k in range(0, 4 * size, 4) for n in (0, 2, 1, 3) for place in (k + n, 4 * size)]
+
+        def ready(_index, carried):  # type: ignore[no-untyped-def]
+            source, to = carried
+            inputs = e.b.xor(e.load(narrow, source), flip)
+            e.store(e.b.shuffle_vector(inputs, none, ir.Constant(ir.VectorType(INT, 8 * size), order)), to)
+            return [e.offset(source, 4 * size), e.offset(to, 8 * size)]
+
+        return ready
+
+    steps = [(e.b.lshr(dwords, e.word(2)), some_dwords(4))]
+    steps += [(e.b.and_(e.b.lshr(dwords, e.word(k)), one), some_dwords(1 << k)) for k in (1, 0)]
 
     def over_pixels(pixel_index, targets):  # type: ignore[no-untyped-def]
         pixel = e.b.add(base, e.load(WORD, e.b.add(pixels, e.b.shl(pixel_index, e.word(3)))))
 
         def over_segments(segment, carried):  # type: ignore[no-untyped-def]
-            start = e.b.add(pixel, e.load(WORD, e.b.add(segments, e.b.shl(segment, e.word(3)))))
-            whole = e.loop(many, [start, *carried], four_dwords)
-            return [e.loop(e.b.and_(dwords, e.word(3)), whole, one_dword)[1]]
+            values = [e.b.add(pixel, e.load(WORD, e.b.add(segments, e.b.shl(segment, e.word(3))))), *carried]
+            for times, ready in steps:
+                values = e.loop(times, values, ready)
+            return values[1:]
 
         return e.loop(segment_count, targets, over_segments)
-
-    def four_dwords(_index, carried):  # type: ignore[no-untyped-def]
-        source, to = carried
-        inputs = e.b.bitcast(e.b.xor(e.load(BYTES, source), flip), half)
-        even = e.b.bitcast(e.b.and_(inputs, ir.Constant(half, [0xFF] * 8)), four)
-        odd = e.b.bitcast(e.b.lshr(inputs, eight), four)
-        e.store(e.b.shuffle_vector(even, odd, order), to)
-        return [e.offset(source, 16), e.offset(to, 32)]
-
-    def one_dword(_index, carried):  # type: ignore[no-untyped-def]
-        source, to = carried
-        inputs = e.b.xor(e.load(INT, source), flip_one)
-        for pair, at in ((inputs, to), (e.b.lshr(inputs, ir.Constant(INT, 8)), e.offset(to, 4))):
-            e.store(e.b.and_(pair, ir.Constant(INT, 0x00FF00FF)), at)
-        return [e.offset(source, 4), e.offset(to, 8)]
 
     e.loop(count, [target], over_pixels)
 
@@ -79,64 +79,93 @@ collect = stage_function("portable_collect", 5, _emit_collect)
 """The inputs of pixels one after the other, as pairs of 16-bit numbers."""
 
 
-def _tile(height, width):  # type: ignore[no-untyped-def]
-    """Kernel of `height` collected pixels by `width` groups of 16 channels."""
+def _emit_widen(e, args):  # type: ignore[no-untyped-def]
+    weights, dwords, target = args
+
+    def over_dwords(_index, carried):  # type: ignore[no-untyped-def]
+        source, to = carried
+        for half, vector in enumerate(prepare(e, e.load(LANES, source))):
+            e.store(vector, e.offset(to, 64 * half))
+        return [e.offset(source, 64), e.offset(to, 128)]
+
+    e.loop(dwords, [weights, target], over_dwords)
+
+
+widen = stage_function("portable_widen", 3, _emit_widen)
+"""The weights of 16 channels as `prepare` gives them."""
+
+
+def _tile(height, width, *, is_wide=False):  # type: ignore[no-untyped-def]
+    """Kernel of `width` groups of 16 channels, `height` collected pixels at a time; at the end some are computed twice.
+
+    is_wide: the weights are those of `widen`.
+    """
 
     def emit(e, args):  # type: ignore[no-untyped-def]
-        row, panel, weights, stage, outs, out_base, tail = args
+        row, panel, weights, stage, outs, out_base, tail, count = args
         segments, segment_dwords, brick = e.of_row(row, "segments", "dwords", "out_brick")
         dwords = e.b.mul(segments, segment_dwords)
         pitch, weight_step = e.b.shl(dwords, e.word(3)), e.b.shl(dwords, e.word(6))
-        rows = [e.b.add(panel, e.b.mul(pitch, e.word(k))) for k in range(height)]
         stages = [e.offset(stage, r.CHANNELS_BYTES * n) for n in range(width)]
         biases = [e.channels(of_group, "bias")[0] for of_group in stages]
         steps = [e.b.mul(weight_step, e.word(n)) for n in range(width)]
 
-        def over_dwords(index, values):  # type: ignore[no-untyped-def]
-            at = e.b.shl(index, e.word(3))
-            vectors = [prepare(e, e.load(LANES, e.b.add(values[0], step))) for step in steps]
-            totals = values[1:]
-            for half in range(2):
-                for k in range(height):
-                    pair = e.load(INT, e.offset(e.b.add(rows[k], at), 4 * half))
-                    value = e.b.bitcast(e.splat(pair), SHORTS)
-                    for n in range(width):
-                        totals[k * width + n] = e.add_pairs(totals[k * width + n], value, vectors[n][half])
-            return [e.offset(values[0], 64), *totals]
+        def halves(at):  # type: ignore[no-untyped-def]
+            """Of the weights of four inputs, for each group."""
+            if is_wide:
+                return [[e.load(SHORTS, e.offset(at, 64 * half)) for half in range(2)]]
+            return [prepare(e, e.load(LANES, e.b.add(at, step))) for step in steps]
 
-        totals = e.loop(dwords, [weights, *biases * height], over_dwords)[1:]
-        targets = [e.b.add(out_base, e.load(WORD, e.offset(outs, 8 * k))) for k in range(height)]
-        groups = []
-        for n in range(width):
-            addresses = [e.b.add(to, e.b.mul(brick, e.word(n))) for to in targets]
-            groups.append((stages[n], tail if n == width - 1 else None, totals[n::width], addresses))
-        e.finish(row, groups)
+        def over_tiles(index, carried):  # type: ignore[no-untyped-def]
+            pixel, end = e.b.mul(index, e.word(height)), e.offset(count, -height)
+            pixel = e.b.select(e.b.icmp_signed("<", pixel, end), pixel, end)
+            first = e.b.add(panel, e.b.mul(pixel, pitch))
+            rows = [e.b.add(first, e.b.mul(pitch, e.word(k))) for k in range(height)]
 
-    return stage_function(f"portable_tile_{height}_{width}", 7, emit)
+            def over_dwords(index, values):  # type: ignore[no-untyped-def]
+                at, vectors, totals = e.b.shl(index, e.word(3)), halves(values[0]), values[1:]
+                for half in range(2):
+                    for k in range(height):
+                        pair = e.load(INT, e.offset(e.b.add(rows[k], at), 4 * half))
+                        value = e.b.bitcast(e.splat(pair), SHORTS)
+                        for n in range(width):
+                            totals[k * width + n] = e.add_pairs(totals[k * width + n], value, vectors[n][half])
+                return [e.offset(values[0], 128 if is_wide else 64), *totals]
+
+            totals = e.loop(dwords, [weights, *biases * height], over_dwords)[1:]
+            table = e.b.add(outs, e.b.shl(pixel, e.word(3)))
+            targets = [e.b.add(out_base, e.load(WORD, e.offset(table, 8 * k))) for k in range(height)]
+            groups = []
+            for n in range(width):
+                addresses = [e.b.add(to, e.b.mul(brick, e.word(n))) for to in targets]
+                groups.append((stages[n], tail if n == width - 1 else None, totals[n::width], addresses))
+            e.finish(row, groups)
+            return carried
+
+        e.loop(e.b.sdiv(e.offset(count, height - 1), e.word(height)), [], over_tiles)
+
+    return stage_function(f"portable_tile_{height}_{width}", 8, emit)
 
 
-tile = choice({1: _tile(HEIGHT, 1), 10: _tile(1, 1), 40: _tile(1, 4)})
-"""By groups of channels, ten times those for a tile of one pixel."""
+tile = choice({0: _tile(HEIGHT, 1, is_wide=True), 1: _tile(1, 1), 4: _tile(1, 4)})
+"""0: of many pixels and 16 channels; by groups of channels, for one pixel at a time."""
 
 
 @kernel(ty.void(ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64))
-def _convolve_panel(at, out_base, panel, pitch, first, pixels, block, end):  # type: ignore[no-untyped-def]
+def _convolve_panel(at, out_base, panel, wide, first, pixels, block, end):  # type: ignore[no-untyped-def]
     """All channels of collected pixels: many pixels by 16 channels, or fewer one by one, by 64 channels as far as there are."""
     row = r.row_at(at)[0]
-    step = row.segments * row.dwords * r.WEIGHTS_BYTES
-    height = np.int64(HEIGHT) if pixels >= HEIGHT else np.int64(1)
-    done = block
+    inputs, outs, done = row.segments * row.dwords, row.out_table + 8 * first, block
     while done < end:
-        width = np.int64(4) if height == 1 and end - done >= 4 else np.int64(1)
-        shape = width if height > 1 else 10 * width
+        weights, stage = row.weights + done * inputs * r.WEIGHTS_BYTES, row.stage + done * r.CHANNELS_BYTES
+        width, shape = np.int64(1), np.int64(0)
+        if pixels >= HEIGHT:
+            widen(weights, inputs, wide)
+            weights = wide
+        else:
+            shape = width = np.int64(4) if end - done >= 4 else np.int64(1)
         tail = row.tail if done + width == row.blocks else np.int64(16)
-        weights, stage = row.weights + done * step, row.stage + done * r.CHANNELS_BYTES
-        m = np.int64(0)
-        while m < pixels:
-            m = min(m, pixels - height)
-            outs = row.out_table + 8 * (first + m)
-            tile(shape, at, panel + m * pitch, weights, stage, outs, out_base + done * row.out_brick, tail)
-            m += height
+        tile(shape, at, panel, weights, stage, outs, out_base + done * row.out_brick, tail, pixels)
         done += width
 
 
@@ -150,10 +179,10 @@ def convolve(at, bases, first, last):  # type: ignore[no-untyped-def]
     base, out_base = r.base_of(bases, row.in_region, np.int64(0)), r.base_of(bases, row.out_region, row.sums)
     pitch = row.segments * row.dwords * 8
     count = min(last_pixel - first_pixel, max(np.int64(1), PANEL_BYTES // (HEIGHT * pitch)) * HEIGHT)
-    buffer = np.empty(count * pitch, np.uint8)
+    buffer = np.empty((count + 16) * pitch, np.uint8)
     panel = np.int64(buffer.ctypes.data)
     for pixel in range(first_pixel, last_pixel, count):
         pixels = min(count, last_pixel - pixel)
         collect(at, row.in_table + 8 * pixel, base, pixels, panel)
-        _convolve_panel(at, out_base, panel, pitch, np.int64(pixel), pixels, block, end)
+        _convolve_panel(at, out_base, panel, panel + count * pitch, np.int64(pixel), pixels, block, end)
     keep(buffer)
