@@ -1,46 +1,66 @@
 """Depthwise convolutions of both fast tiers: a line of output pixels of 16 channels at a time, of any window and stride.
 
-A part of a window is up to 4 columns. A lane holds 4 input columns of a channel, which are multiplied at once; with a stride
-of 1 parts have 3 columns, so that the same 4 serve two neighbouring pixels, with weights that are a byte apart.
+A part of a window is up to 4 columns, with a stride of 1 up to 3. A lane holds neighbouring input columns of a channel, which
+are multiplied at once: with 8-bit dot products 4 of them, else 2 as 16-bit numbers. Pixels that overlap use the same lanes,
+with weights that are so many columns apart.
 """
 
 # mypy: allow-untyped-calls
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from llvmlite import ir
 
 from npu.native import types as ty
 from npu.native.cpu import current
-from npu.native.emit import BYTES, LANES, MANY_BYTES, WORD, Emitter, choice
-from npu.native.kernel import kernel
+from npu.native.emit import BYTES, LANES, MANY_BYTES, SHORTS, WORD, choice
+from npu.native.kernel import keep, kernel
 from npu.native.memory import load_i64
-from sim.functional.kernels import portable
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.stage import stage_function
 
-COLUMNS = 8
+COLUMNS = 8 if current().has_byte_masks else 4
 """Pixels of a line whose sums are in registers at a time."""
-_SHARED = {1: (2, 4, (0, 1)), 2: (4, 5, (0, 2, -2))}
-"""By stride: columns from lane to lane, lanes, and where pixels begin in one that they use; in others each has its own."""
+_PAIR_STARTS = (0, 1, -1, -2)
+"""Where parts begin for which `spread` makes weights, in columns from the first of a pair."""
+_SPREAD_BYTES = 64 * len(_PAIR_STARTS)
 _SHORTS = ir.VectorType(ir.IntType(16), 16)
 
 
 class _Columns:
     """Emits lanes of 4 input columns: from 16 bytes each, wherever they are."""
 
+    SIZE = 4
+    SHARED: ClassVar = {1: (2, (0, 1)), 2: (4, (0, 2, -2))}
+    """By the stride of pixels that share lanes: columns from lane to lane, and where those begin that use one."""
+    OWN: ClassVar[tuple[int, ...]] = (0,)
+    """Where a pixel with lanes of its own begins in them."""
+    WEIGHTS_BYTES = r.WEIGHTS_BYTES
+
     def __init__(self, e, row):  # type: ignore[no-untyped-def]
         self.e = e
         self.padding, self.pixel, self.in_width, table = e.of_row(row, "padding_pixel", "in_pixel", "in_width", "limits")
         self.flip = e.load(BYTES, table)
 
+    def weights(self, at, starts):  # type: ignore[no-untyped-def]
+        """Of a row of a part, for pixels that begin so many columns after a lane."""
+        whole = self.e.load(LANES, at)
+        return {start: self._moved(whole, 8 * start) if start else whole for start in starts}
+
+    def _moved(self, whole, bits):  # type: ignore[no-untyped-def]
+        return (self.e.b.shl if bits > 0 else self.e.b.lshr)(whole, self.e.constant(abs(bits)))
+
+    def dot(self, total, inputs, weights):  # type: ignore[no-untyped-def]
+        """The total and the products of a lane."""
+        return self.e.dot(total, inputs, weights)
+
     def locate(self, column, steps):  # type: ignore[no-untyped-def]
         """What all rows share, for lanes that begin `steps` columns after `column`."""
-        places = [self.e.b.add(column, step) for step in steps]
-        offsets = sorted({(k, j) for k in range(len(steps)) for j in range(4)})
-        columns = {(k, j): self.e.offset(places[k], j) for k, j in offsets}
-        return {key: (at, self.e.b.icmp_unsigned("<", at, self.in_width)) for key, at in columns.items()}
+        columns = [[self.e.offset(self.e.b.add(column, step), j) for j in range(self.SIZE)] for step in steps]
+        return [[(at, self.e.b.icmp_unsigned("<", at, self.in_width)) for at in lane] for lane in columns]
 
     def line(self, base, rows, k):  # type: ignore[no-untyped-def]
         """Row k of the inputs: where it starts, bytes from column to column."""
@@ -51,8 +71,27 @@ class _Columns:
 
     def fetch(self, located, line, k):  # type: ignore[no-untyped-def]
         """Lanes k of a line."""
-        columns = [value for j in range(4) for value in located[k, j]]
+        columns = [value for column in located[k] for value in column]
         return self.e.inlined("fetch_columns", LANES, _fetch_columns, self.padding, self.flip, *line, *columns)
+
+
+class _PairColumns(_Columns):
+    """Emits lanes of 2 input columns as 16-bit numbers; the weights are those of `spread`."""
+
+    SIZE = 2
+    SHARED: ClassVar = {1: (2, _PAIR_STARTS)}
+    OWN: ClassVar[tuple[int, ...]] = (0, -2)
+    WEIGHTS_BYTES = _SPREAD_BYTES
+
+    def weights(self, at, starts):  # type: ignore[no-untyped-def]
+        return {start: self.e.load(SHORTS, self.e.offset(at, 64 * _PAIR_STARTS.index(start))) for start in starts}
+
+    def dot(self, total, inputs, weights):  # type: ignore[no-untyped-def]
+        return self.e.add_pairs(total, inputs, weights)
+
+    def fetch(self, located, line, k):  # type: ignore[no-untyped-def]
+        columns = [value for column in located[k] for value in column]
+        return self.e.inlined("fetch_pair", SHORTS, _fetch_pair, self.padding, self.flip, *line, *columns)
 
 
 class _DenseColumns(_Columns):
@@ -78,15 +117,24 @@ class _DenseColumns(_Columns):
         return self.e.inlined("fetch_dense", LANES, _fetch_dense, self.outside, self.flips, *line, *located[k])
 
 
-def _fetch_columns(e, padding, flip, start, step, *columns):  # type: ignore[no-untyped-def]
-    """A lane of 4 columns: (number, whether it is in the input) of each."""
-    parts = []
+def _load_columns(e, padding, flip, start, step, columns):  # type: ignore[no-untyped-def]
+    """16 channels of columns: (number, whether it is in the input) of each."""
     for column, is_inside in zip(columns[::2], columns[1::2], strict=True):
         address = e.b.select(is_inside, e.b.add(start, e.b.mul(column, step)), padding)
-        parts.append(e.b.xor(e.load(BYTES, address), flip))
-    order = ir.Constant(ir.VectorType(ir.IntType(32), 32), [side * 16 + k for k in range(16) for side in (0, 1)])
-    halves = [e.b.bitcast(e.b.shuffle_vector(parts[j], parts[j + 1], order), _SHORTS) for j in (0, 2)]
-    return e.b.bitcast(e.b.shuffle_vector(*halves, order), LANES)
+        yield e.b.xor(e.load(BYTES, address), flip)
+
+
+_IN_TURN = ir.Constant(ir.VectorType(ir.IntType(32), 32), [side * 16 + k for k in range(16) for side in (0, 1)])
+
+
+def _fetch_columns(e, padding, flip, start, step, *columns):  # type: ignore[no-untyped-def]
+    parts = list(_load_columns(e, padding, flip, start, step, columns))
+    halves = [e.b.bitcast(e.b.shuffle_vector(parts[j], parts[j + 1], _IN_TURN), _SHORTS) for j in (0, 2)]
+    return e.b.bitcast(e.b.shuffle_vector(*halves, _IN_TURN), LANES)
+
+
+def _fetch_pair(e, padding, flip, start, step, *columns):  # type: ignore[no-untyped-def]
+    return e.b.zext(e.b.shuffle_vector(*_load_columns(e, padding, flip, start, step, columns), _IN_TURN), SHORTS)
 
 
 def _fetch_dense(e, outside, flips, start, mask, distance, inside):  # type: ignore[no-untyped-def]
@@ -99,13 +147,46 @@ def _fetch_dense(e, outside, flips, start, mask, distance, inside):  # type: ign
     return e.b.bitcast(turned, LANES)
 
 
-def _line(name, columns, prepare, dot, *, shared=None, height=None, lines=1):  # type: ignore[no-untyped-def]
-    """Kernel of a line of output pixels.
+def _emit_spread(e, args):  # type: ignore[no-untyped-def]
+    weights, count, target = args
 
-    `dot(emitter, total, inputs, prepared)` adds the products of the 4 unsigned bytes of each lane with the 4 signed ones of
-    weights, `prepared` being `prepare(emitter, weights)`. shared: the stride, if it is one of _SHARED. height: rows of a window
-    of one part, whose weights stay in registers. lines: with `height`, lines computed at a time, each one input row further.
+    def over_rows(_index, carried):  # type: ignore[no-untyped-def]
+        source, to = carried
+        whole, none = e.load(MANY_BYTES, source), ir.Constant(MANY_BYTES, None)
+        for k, start in enumerate(_PAIR_STARTS):
+            order = [4 * n + j - start if 0 <= j - start < 4 else 64 for n in range(16) for j in (0, 1)]
+            pairs = e.b.shuffle_vector(whole, none, ir.Constant(ir.VectorType(ir.IntType(32), 32), order))
+            e.store(e.b.sext(pairs, SHORTS), e.offset(to, 64 * k))
+        return [e.offset(source, r.WEIGHTS_BYTES), e.offset(to, _PairColumns.WEIGHTS_BYTES)]
+
+    e.loop(count, [weights, target], over_rows)
+
+
+spread = stage_function("depthwise_spread", 3, _emit_spread)
+"""The weights of 16 channels for pairs of columns that begin before, with and after a part: `_PAIR_STARTS` of each row."""
+
+
+def _lanes(columns, stride):  # type: ignore[no-untyped-def]
+    """Of every lane: (pixel that uses it, where that begins), and where the lane begins from the first or, without a stride
+    that is known, from the pixel."""
+    if stride is None:
+        return [([(pixel, start)], -start) for pixel in range(COLUMNS) for start in columns.OWN]
+    distance, starts = columns.SHARED[stride]
+    users = [
+        [(pixel, start) for pixel in range(COLUMNS) for start in starts if stride * pixel - distance * n == start]
+        for n in range(stride * COLUMNS)
+    ]
+    return [(used, distance * n) for n, used in enumerate(users) if used]
+
+
+def _line(name, columns, *, shared=None, height=None, lines=1):  # type: ignore[no-untyped-def]
+    """Kernel of a line of output pixels, from lanes that `columns` emits.
+
+    shared: the stride of pixels that share lanes. height: rows of a window of one part, whose weights stay in registers.
+    lines: with `height`, lines computed at a time, each one input row further.
     """
+    lanes = _lanes(columns, shared)
+    starts = sorted({start for used, _ in lanes for _, start in used})
 
     def emit(e, args):  # type: ignore[no-untyped-def]
         row, base, rows, weights, stage, *outs, tail = args
@@ -113,27 +194,16 @@ def _line(name, columns, prepare, dot, *, shared=None, height=None, lines=1):  #
         parts, part_table, rows_of_part = e.of_row(row, "segments", "segment_table", "dwords")
         width, stride, out_pixel = e.of_row(row, "width", "stride", "out_pixel")
         (bias,) = e.channels(stage, "bias")
-        distance, lanes, starts = _SHARED[shared] if shared else (0, COLUMNS, (0,))
-        steps = [e.word(distance * k) if shared else e.b.mul(stride, e.word(k)) for k in range(lanes)]
-        pixels = [
-            [(p, d) for p in range(COLUMNS) for d in starts if (shared * p - distance * n if shared else p - n) == d]
-            for n in range(lanes)
-        ]
+        steps = [e.word(place) if shared else e.offset(e.b.mul(stride, e.word(used[0][0])), place) for used, place in lanes]
 
-        def weights_at(at):  # type: ignore[no-untyped-def]
-            """Of pixels that begin at a byte of a lane, for each of `starts`."""
-            whole = e.load(LANES, at)
-            moved = [e.b.shl(whole, e.constant(8 * d)) if d > 0 else e.b.lshr(whole, e.constant(-8 * d)) for d in starts]
-            return {d: prepare(e, moved[k] if d else whole) for k, d in enumerate(starts)}
-
-        def over_row(totals, located, line, used):  # type: ignore[no-untyped-def]
+        def over_row(totals, located, line, outputs):  # type: ignore[no-untyped-def]
             """Add the products of an input row, with (line, weights) of each output line that it belongs to."""
-            for n in range(len(steps)):
+            for n, (used, _) in enumerate(lanes):
                 inputs = source.fetch(located, line, n)
-                for output, numbers in used:
-                    for pixel, start in pixels[n]:
+                for output, numbers in outputs:
+                    for pixel, start in used:
                         at = COLUMNS * output + pixel
-                        totals[at] = dot(e, totals[at], inputs, numbers[start])
+                        totals[at] = source.dot(totals[at], inputs, numbers[start])
             return totals
 
         def over_parts(x, first):  # type: ignore[no-untyped-def]
@@ -142,13 +212,14 @@ def _line(name, columns, prepare, dot, *, shared=None, height=None, lines=1):  #
 
                 def over_rows(k, carried):  # type: ignore[no-untyped-def]
                     at, *totals = carried
-                    return [e.offset(at, 64), *over_row(totals, located, source.line(base, rows, k), [(0, weights_at(at))])]
+                    totals = over_row(totals, located, source.line(base, rows, k), [(0, source.weights(at, starts))])
+                    return [e.offset(at, columns.WEIGHTS_BYTES), *totals]
 
                 return e.loop(rows_of_part, carried, over_rows)
 
             return e.loop(parts, [weights, *first], over_part)[1:]
 
-        fixed = [weights_at(e.offset(weights, 64 * k)) for k in range(height or 0)]
+        fixed = [source.weights(e.offset(weights, columns.WEIGHTS_BYTES * k), starts) for k in range(height or 0)]
         last_rows = [height * line + height - 1 for line in range(1, lines)]
         inputs = [source.line(base, rows, e.word(k)) for k in (*range(height or 0), *last_rows)]
         only_part = e.load(WORD, part_table)
@@ -175,23 +246,21 @@ def _line(name, columns, prepare, dot, *, shared=None, height=None, lines=1):  #
             e.finish(row, groups, wanted)
             return carried
 
-        e.loop(e.b.lshr(e.b.add(width, e.word(COLUMNS - 1)), e.word(3)), [], over_tiles)
+        e.loop(e.b.udiv(e.b.add(width, e.word(COLUMNS - 1)), e.word(COLUMNS)), [], over_tiles)
 
     return stage_function(name, 8, emit)
 
 
-def _lines(name, columns, prepare, dot):  # type: ignore[no-untyped-def]
+def _lines(name, columns):  # type: ignore[no-untyped-def]
     """Kernels for any stride, and for a stride of 1."""
-    return [_line(f"{name}_strided", columns, prepare, dot), _line(name, columns, prepare, dot, shared=1)]
+    return [_line(f"{name}_strided", columns), _line(name, columns, shared=1)]
 
 
-_ways = [*_lines("portable_depthwise", _Columns, portable.prepare, portable.dot)]
+_ways = _lines("portable_depthwise", _PairColumns)
 if current().has_dot_product:
-    for way, columns in (("vnni_depthwise", _Columns), ("vnni_depthwise_dense", _DenseColumns)):
-        _ways += _lines(way, columns, lambda _e, weights: weights, Emitter.dot)
+    _ways += [*_lines("vnni_depthwise", _Columns), *_lines("vnni_depthwise_dense", _DenseColumns)]
     for shared, lines in ((2, 1), (1, 2)):
-        way = f"vnni_depthwise_dense_3_{shared}"
-        _ways.append(_line(way, _DenseColumns, lambda _e, weights: weights, Emitter.dot, shared=shared, height=3, lines=lines))
+        _ways.append(_line(f"vnni_depthwise_dense_3_{shared}", _DenseColumns, shared=shared, height=3, lines=lines))
 convolve_line = choice(dict(enumerate(_ways)))
 """Of the portable ones or, from 2 on, of those with 8-bit dot products, of these from 4 on for columns side by side, from 6 on
 with windows of one part of 3 rows: 6 with a stride of 2, 7 computes two lines."""
@@ -208,17 +277,30 @@ def convolve(at, bases, with_dot_product, first, last):  # type: ignore[no-untyp
     best = np.int64(1 if row.stride == 1 else 0)
     if with_dot_product:
         best += 2 if row.in_pixel != 16 else (6 if row.segments == 1 and row.dwords == 3 and row.stride <= 2 else 4)
-    y = line
-    while y < last_line:
-        out, rows, way, step = out_base + load_i64(row.out_table + 8 * y), row.in_table + 8 * y * row.dwords, best, np.int64(1)
-        second = out
-        if way == 7:
-            way = np.int64(5)
-            if y + 1 < last_line and load_i64(rows + 8) == load_i64(rows + 24) and load_i64(rows + 16) == load_i64(rows + 32):
-                way, step, second = best, np.int64(2), out_base + load_i64(row.out_table + 8 * y + 8)
-        for b in range(block, end):
-            weights = row.weights + b * row.segments * row.dwords * r.WEIGHTS_BYTES
-            stage, tail = row.stage + b * r.CHANNELS_BYTES, row.tail if b + 1 == row.blocks else np.int64(16)
-            brick = b * row.out_brick
-            convolve_line(way, at, base + b * row.in_brick, rows, weights, stage, out + brick, second + brick, tail)
-        y += step
+    parts = row.segments * row.dwords
+    buffer = np.empty(0 if with_dot_product else parts * _SPREAD_BYTES, np.uint8)
+    for b in range(block, end):
+        weights, stage = row.weights + b * parts * r.WEIGHTS_BYTES, row.stage + b * r.CHANNELS_BYTES
+        tail, from_base, to_base = (
+            row.tail if b + 1 == row.blocks else np.int64(16),
+            base + b * row.in_brick,
+            out_base + b * row.out_brick,
+        )
+        if best < 2:
+            spread(weights, parts, np.int64(buffer.ctypes.data))
+            weights = np.int64(buffer.ctypes.data)
+        y = line
+        while y < last_line:
+            rows, way, step = row.in_table + 8 * y * row.dwords, best, np.int64(1)
+            out = second = to_base + load_i64(row.out_table + 8 * y)
+            if way == 7:
+                way = np.int64(5)
+                if (
+                    y + 1 < last_line
+                    and load_i64(rows + 8) == load_i64(rows + 24)
+                    and load_i64(rows + 16) == load_i64(rows + 32)
+                ):
+                    way, step, second = best, np.int64(2), to_base + load_i64(row.out_table + 8 * y + 8)
+            convolve_line(way, at, from_base, rows, weights, stage, out, second, tail)
+            y += step
+    keep(buffer)

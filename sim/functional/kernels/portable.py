@@ -32,13 +32,6 @@ def prepare(e, weights):  # type: ignore[no-untyped-def]
     return e.b.ashr(e.b.shl(pairs, eight), eight), e.b.ashr(pairs, eight)
 
 
-def dot(e, total, inputs, prepared):  # type: ignore[no-untyped-def]
-    mask, eight = e.constant(0x00FF00FF), e.constant(8)
-    for pair, weights in zip((inputs, e.b.lshr(inputs, eight)), prepared, strict=True):
-        total = e.add_pairs(total, e.b.bitcast(e.b.and_(pair, mask), SHORTS), weights)
-    return total
-
-
 def _emit_collect(e, args):  # type: ignore[no-untyped-def]
     row, pixels, base, count, target = args
     segments, segment_count, dwords, limits = e.of_row(row, "segment_table", "segments", "dwords", "limits")
