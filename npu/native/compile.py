@@ -10,6 +10,7 @@ numba compiled: there is no machine code behind it.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from numba.core import cgutils, compiler
 from numba.core.codegen import CodeLibrary
 from numba.core.imputils import lower_builtin
 from numba.core.registry import cpu_target
+from numba.core.targetconfig import ConfigStack
 from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate
 from numba.np.numpy_support import from_dtype
 
@@ -87,13 +89,17 @@ def _signature(signature: ty.KernelSignature) -> Any:
 @functools.cache
 def _compiled(kernel: Kernel) -> Any:
     """numba's result for a kernel: a library and how its function is called."""
-    flags = compiler.Flags()
-    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
-    flags.nrt, flags.error_model = True, kernel.error_model
-    wanted = _signature(kernel.signature)
+    wanted, flags = _signature(kernel.signature), _flags(kernel.error_model)
     return compiler.compile_extra(
         cpu_target.typing_context, _context(), kernel.function, wanted.args, wanted.return_type, flags, {}
     )
+
+
+def _flags(error_model: str) -> Any:
+    flags = compiler.Flags()
+    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+    flags.nrt, flags.error_model = True, error_model
+    return flags
 
 
 def _function_type(key: object, *signatures: Any) -> Any:
@@ -128,9 +134,43 @@ def type_of_intrinsic(intrinsic: Intrinsic) -> Any:
     return _function_type(intrinsic, wanted)
 
 
+@functools.cache
 def type_of_inlined(inlined: Inlined[Any]) -> Any:
-    """numba types its name, although no call of it is left by then."""
-    return _function_type(inlined)
+    """How numba types a call of an inlined function: as that of one compiled for these types, which LLVM inlines.
+
+    numba could inline it by itself, but would look for the types of every copy again, which takes many times as long.
+    """
+    described = inspect.signature(inlined.py_func)
+
+    class InlinedTemplate(AbstractTemplate):  # type: ignore[misc]
+        def generic(self, arguments: Any, named: Any) -> Any:
+            bound = described.bind(*arguments, **named)
+            given = tuple(map(nb.types.unliteral, bound.args))
+            return _specialised(inlined, given, _error_model()).signature.replace(pysig=described)
+
+    InlinedTemplate.key = inlined
+
+    @lower_builtin(inlined, nb.types.VarArg(nb.types.Any))
+    def lower(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        result = _specialised(inlined, signature.args, _error_model())
+        context.add_linking_libs([result.library])
+        return context.call_internal(builder, result.fndesc, signature, arguments)
+
+    return nb.types.Function(InlinedTemplate)
+
+
+def _error_model() -> str:
+    """That of the kernel that is being compiled."""
+    model: str = ConfigStack().top().error_model
+    return model
+
+
+@functools.cache
+def _specialised(inlined: Inlined[Any], arguments: tuple[Any, ...], error_model: str) -> Any:
+    """numba's result for an inlined function with arguments of these types."""
+    flags = _flags(error_model)
+    flags.forceinline = True
+    return compiler.compile_extra(cpu_target.typing_context, _context(), inlined.py_func, arguments, None, flags, {})
 
 
 @functools.cache

@@ -66,11 +66,10 @@ class Kernel:
 
 
 class Inlined(Generic[F]):
-    """A function that becomes part of every kernel that calls it, with the types it is called with."""
+    """A function that becomes part of every kernel that calls it, compiled once for the types of its arguments."""
 
     def __init__(self, function: F) -> None:
         self.py_func: F = function
-        self.targetoptions = {"inline": "always"}  # numba looks at both names
         self.__doc__, self.__name__ = function.__doc__, function.__name__
 
     def __call__(self, *arguments: Any) -> Any:

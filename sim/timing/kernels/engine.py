@@ -58,12 +58,13 @@ _TABLE = ty.int64[:, ::1]
 
 @inlined
 def rows_in(memory):  # type: ignore[no-untyped-def]
-    """Head, ports, operations, fetches and blocks, and the results of the operations as a table of floats."""
+    """The one head, ports, operations, fetches and blocks, and the results of the operations as a table of floats."""
     base = memory.ctypes.data
-    head = heads_at(base)[0]
+    heads = heads_at(base)
+    head = heads[0]
     operations = base + head.operations_at
     return (
-        head,
+        heads,
         ports_at(base + head.ports_at),
         operations_at(operations),
         fetches_at(base + head.fetches_at),
@@ -79,7 +80,8 @@ def run(memory, times, columns, table):  # type: ignore[no-untyped-def]
     `memory` is laid out as `rows` says. `times`, a row per fetch, is filled if it has rows; so is `table` (n, any): it takes
     the results of the operations in whole cycles in its `columns` (len(RESULTS),).
     """
-    head, ports, ops, fetches, blocks, results = rows_in(memory)
+    heads, ports, ops, fetches, blocks, results = rows_in(memory)
+    head = heads[0]
     engine, has_times = head.engine, times.shape[0] > 0
     count, total, command_port = head.operations, head.fetches, ports[engine.command_port]
     start_cycles, setup = engine.start_cycles, engine.dma_setup_cycles
