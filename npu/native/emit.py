@@ -183,24 +183,6 @@ class Emitter:
             total = self.b.add(total, self.b.mul(left, right))
         return total
 
-    def divide_away(self, value: IrValue, shift: IrValue) -> IrValue:
-        """value / 2**shift, ties away from zero, without overflow."""
-        mask = self.b.sub(self.b.shl(self.constant(1), shift), self.constant(1))
-        negative = self.b.lshr(value, self.constant(31))
-        threshold = self.b.add(self.b.lshr(mask, self.constant(1)), negative)
-        above = self.b.icmp_signed(">", self.b.and_(value, mask), threshold)
-        return self.b.add(self.b.ashr(value, shift), self.b.zext(above, LANES))
-
-    def rescale(self, total: IrValue, factors: list[IrValue]) -> IrValue:
-        """Doubling high multiplication, then division by a power of two with ties away from zero (rounds twice).
-
-        factors: left shift, multiplier, right shift, as lanes. |total| << left shift must be below 2**31.
-        """
-        nudge, places = ir.Constant(PAIRS, [1 << 30] * 8), ir.Constant(PAIRS, [31] * 8)
-        halves = self.products(self.b.shl(total, factors[0]), factors[1])
-        even, odd = (self.b.ashr(self.b.add(half, nudge), places) for half in halves)
-        return self.divide_away(self.merge(even, odd), factors[2])
-
     def interleave(self, parts: list[IrValue]) -> IrValue:
         """Up to four vectors of 16 bytes as the bytes of 16 lanes, the first lowest; missing ones are undefined."""
         parts = [*parts, *[ir.Constant(BYTES, ir.Undefined)] * (4 - len(parts))]

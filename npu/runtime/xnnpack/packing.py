@@ -134,10 +134,13 @@ def plain_stage(dtype: np.dtype[np.void], **of_channels: Array) -> Stage:
     return Stage(stage)
 
 
-def scaled_stage(bias: Array, bounds: Array, factors: tuple[Array, Array], limits: OutputLimits) -> Stage | None:
+def scaled_stage(
+    bias: Array, bounds: Array, factors: tuple[Array, Array], limits: OutputLimits, *, may_floor: bool = True
+) -> Stage | None:
     """CHANNELS; None if sums, at most `bounds`, or factors are beyond its numbers."""
     scales, shifts = _plain_where_zero(factors[0].astype(np.int64), 31 - factors[1].astype(np.int64), bounds)
-    is_floor = limits.low >= limits.zero_point and shifts.min() > _ONE_ROUNDING and shifts.max() <= _MAX_FLOOR_SHIFT
+    is_floor = may_floor and limits.low >= limits.zero_point
+    is_floor = is_floor and shifts.min() > _ONE_ROUNDING and shifts.max() <= _MAX_FLOOR_SHIFT
     stage = np.zeros(blocks(len(bias))[0], CHANNELS)
     zero_point = limits.zero_point - limits.offset
     if not make_stage(bias.astype(np.int64), scales, shifts, bounds, zero_point, SCALED_SUM_LIMIT, bool(is_floor), stage):

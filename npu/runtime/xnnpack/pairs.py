@@ -6,7 +6,6 @@ one result in a table, which the reference kernel computes once: 65536 bytes, in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.graph.dtype import DType
+from npu.numerics.arrays import Array
 from npu.numerics.scaling import quantize_multiplier
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.common import quantized_range, require_quantized
@@ -21,30 +21,28 @@ from npu.runtime.registry import find_operator
 from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.xnnpack.convolution import Site
 from npu.runtime.xnnpack.kernels import row as r
-from npu.runtime.xnnpack.kernels.sums import LEFT_SHIFT, LOW_BITS
+from npu.runtime.xnnpack.kernels.row import LEFT_SHIFT, LOW_BITS, SUM_OPERAND
 from npu.runtime.xnnpack.memory import address
 from npu.runtime.xnnpack.operation import CompiledOperation
+from npu.runtime.xnnpack.packing import OutputLimits, Stage, scaled_stage
 
 KINDS = ("ADD", "SUB", "MUL")
 _BYTES = (DType.INT8, DType.UINT8)
-_LARGEST_LEFT_SHIFT = 2
-"""Sums of two operands are below 2**28."""
+_LARGEST_SUM = (1 << 28) - 1
+"""Of two operands."""
 
 
 class Sums(CompiledOperation):
     """ADD or SUB of two computed maps of equal shape and at least 16 elements."""
 
-    def __init__(self, index: int, node: OperatorNode, site: Site, factors: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, index: int, node: OperatorNode, site: Site, operands: Array, stage: Stage) -> None:
         super().__init__(index, node, site.workspace, transient=site.transient)
-        bias = 128 if node.output().dtype is DType.INT8 else 0
-        offsets = [node.input(0).zero_point + bias, node.input(1).zero_point + bias, node.output().zero_point]
-        operands = [value for m, e in factors[:2] for value in ((m >> 16) << (16 - LOW_BITS), m & 0xFFFF, -e)]
-        m, e = factors[2]
-        scaling = [*operands, max(e, 0), m, max(-e, 0)]
-        values = np.array([*offsets, *scaling], np.int32)
-        self._stage = site.store(np.repeat(values, 16).view(np.uint8))
-        self._sign = bias
-        self._limits = quantized_range(node, node.attributes.fused_activation_function, node.output())
+        self._operands, self._stage, self._finish = (
+            site.store(operands),
+            site.store(stage.channels.view(np.uint8)),
+            stage.finish,
+        )
+        self._limits = _limits(node).for_kernels()
 
     def shape(self) -> bool:
         first, second = self.node.input(0), self.node.input(1)
@@ -56,23 +54,49 @@ class Sums(CompiledOperation):
     def bind(self) -> None:
         row, count = np.zeros((), r.JOB), self.node.output().elements
         row["kind"] = r.ADD_BYTES if self.node.kind == "ADD" else r.SUBTRACT_BYTES
-        row["rows"], row["width"], row["stage"], row["sign"] = -(-count // 16), count, address(self._stage), self._sign
+        row["rows"], row["width"], row["length"] = -(-count // 64), count, 8
+        row["weights"], row["stage"] = address(self._operands), address(self._stage)
+        row["limits"], row["finish"] = address(self._limits), self._finish
+        row["sign"] = 128 if self.node.output().dtype is DType.INT8 else 0
         row["single"] = 1 if self.node.input(0).scale >= self.node.input(1).scale else 2
         row["input"], row["input2"] = (address(self.node.input(k).array) for k in range(2))
-        row["out"], row["low"], row["high"] = address(self.node.output().array), *self._limits
+        row["out"] = address(self.node.output().array)
         self.rows = row[None]
 
 
-def _sum_factors(node: OperatorNode) -> list[tuple[int, int]] | None:
-    """Multiplier and exponent of both operands and the result, as the reference kernel has them; None if sums might not fit."""
+def _limits(node: OperatorNode) -> OutputLimits:
+    output = node.output()
+    low, high = quantized_range(node, node.attributes.fused_activation_function, output)
+    return OutputLimits(output.zero_point, low, high, is_unsigned=output.dtype is DType.UINT8)
+
+
+def _sums(index: int, node: OperatorNode, site: Site) -> Sums | None:
+    """With multipliers and exponents of both operands and the result as the reference kernel has them; None if sums might not
+    fit."""
     left, right, output = node.input(0), node.input(1), node.output()
     require_quantized(node, left, right, output)
     twice = 2.0 * max(left.scale, right.scale)
     real = (left.scale / twice, right.scale / twice, twice / ((1 << LEFT_SHIFT) * output.scale))
     factors = [quantize_multiplier(factor) for factor in real]
     larger = factors[0] if left.scale >= right.scale else factors[1]
-    is_plain = larger == (1 << 30, 0) and max(factors[0][1], factors[1][1]) <= 0 and factors[2][1] <= _LARGEST_LEFT_SHIFT
-    return factors if is_plain else None
+    if larger != (1 << 30, 0) or max(factors[0][1], factors[1][1]) > 0:
+        return None
+    multiplier, exponent = ([number] * 16 for number in factors[2])
+    scaling = np.array(multiplier), np.array(exponent)
+    stage = scaled_stage(np.zeros(16, np.int32), np.full(16, _LARGEST_SUM), scaling, _limits(node), may_floor=False)
+    bias = 128 if output.dtype is DType.INT8 else 0
+    operands = [_operand(side.zero_point + bias, *factor) for side, factor in zip((left, right), factors, strict=False)]
+    return None if stage is None else Sums(index, node, site, np.concatenate(operands).view(np.uint8), stage)
+
+
+def _operand(offset: int, multiplier: int, exponent: int) -> Array:
+    """SUM_OPERAND."""
+    term, mask = (1 << (-exponent - 1), -1) if exponent < 0 else (0, 0)
+    numbers = offset, (multiplier >> 16) << (16 - LOW_BITS), multiplier & 0xFFFF, term, mask, -exponent
+    made = np.zeros(1, SUM_OPERAND)
+    for name, number in zip(SUM_OPERAND.names or (), numbers, strict=True):
+        made[name] = number
+    return made
 
 
 class Pairs(CompiledOperation):
@@ -127,5 +151,4 @@ def compile_pairs(index: int, node: OperatorNode, site: Site) -> CompiledOperati
     first, second = node.input(0), node.input(1)
     if first.is_constant or second.is_constant or first.dtype is not second.dtype or node.output().dtype is not first.dtype:
         return None
-    factors = _sum_factors(node) if node.kind != "MUL" else None
-    return Pairs(index, node, site) if factors is None else Sums(index, node, site, factors)
+    return (_sums(index, node, site) if node.kind != "MUL" else None) or Pairs(index, node, site)

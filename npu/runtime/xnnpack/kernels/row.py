@@ -55,3 +55,9 @@ FLOAT_STAGE = np.dtype([("bias", np.float32, (16,))])
 REAL_STAGE = np.dtype([("bias", np.int32, (16,)), ("scale", np.float64, (16,))])
 """What products of floats, and those that are scaled in double precision, have for every 16 channels; others have CHANNELS."""
 FLOAT_STAGE_BYTES, REAL_STAGE_BYTES = FLOAT_STAGE.itemsize, REAL_STAGE.itemsize
+LEFT_SHIFT = 20
+LOW_BITS = 31 - LEFT_SHIFT
+"""Of the product of a difference of bytes and a multiplier, these are rounded off: the reference kernel shifts the difference
+left by 20, and divides the product by 2**31. With multiplier = 2**16 * high + low, 2**LOW_BITS divides the high part."""
+SUM_OPERAND = np.dtype([(name, np.int32, (16,)) for name in ("offset", "high", "low", "term", "mask", "shift")])
+"""An operand of ADD or SUB: what is subtracted, the multiplier in two parts, and `round_away` of the product."""

@@ -95,7 +95,7 @@ def run_part(at, first, last):  # type: ignore[no-untyped-def]
     elif kind == r.RESIZE:
         resize_bilinear(row, first, last)
     elif kind == r.ADD_BYTES or kind == r.SUBTRACT_BYTES:
-        sum_bytes(row, first, last)
+        sum_bytes(at, first, last)
     elif kind == r.SUM_PIXELS:
         sum_pixels(row, first, last)
     elif r.FLOAT_ADD <= kind <= r.FLOAT_TANH:

@@ -1,6 +1,6 @@
 """ADD and SUB of 8-bit maps, 16 elements at a time, and sums of the inputs of 8-bit products.
 
-The last block of an ADD overlaps the one before, so there must be 16 elements.
+Blocks of an ADD that would end behind the maps overlap those before, so there must be 16 elements.
 """
 
 # mypy: allow-untyped-calls
@@ -13,42 +13,41 @@ from npu.native import types as ty
 from npu.native.emit import BYTE, BYTES, INT, LANES, WORD, choice, function
 from npu.native.kernel import kernel
 from npu.runtime.xnnpack.kernels import row as r
+from npu.runtime.xnnpack.kernels.job_code import job_function
 
-_ARGUMENTS = 10
-LEFT_SHIFT = 20
-LOW_BITS = 31 - LEFT_SHIFT
-"""Of the product of a difference of bytes and a multiplier, these are rounded off: the reference kernel shifts the difference
-left by 20, and divides the product by 2**31. With multiplier = 2**16 * high + low, 2**LOW_BITS divides the high part."""
+_BLOCKS = 4
 
 
 def _emit(exact, *, subtract):  # type: ignore[no-untyped-def]
     """`exact`: the operand of the larger scale, whose factor is one half, so that nothing is rounded."""
 
     def emit(e, args):  # type: ignore[no-untyped-def]
-        a, b, out, count, first, last, stage, sign, low, high = args
-        offsets = [e.load(LANES, stage, 64 * k) for k in range(3)]
-        factors = [[e.load(LANES, stage, 64 * k) for k in range(start, start + 3)] for start in (3, 6, 9)]
-        low, high = e.splat_word(low), e.splat_word(high)
-        flip = e.splat(e.b.trunc(sign, BYTE))
+        row, first, last = args
+        a, b, out, count, sign = e.of_row(row, "input", "input2", "out", "width", "sign")
+        operands, stage = e.of_row(row, "weights", "stage")
+        flip, scale = e.splat(e.b.trunc(sign, BYTE)), e.requantizer(row, stage)
+        names = ("offset", "high", "low", "term", "mask", "shift")
+        parts = [
+            [e.field(e.offset(operands, k * r.SUM_OPERAND.itemsize), r.SUM_OPERAND, name) for name in names] for k in range(2)
+        ]
 
         def operand(address, k):  # type: ignore[no-untyped-def]
-            value = e.b.zext(e.b.xor(e.load(BYTES, address), flip), LANES)
-            value = e.b.sub(value, offsets[k])
+            offset, high, low, *rounding = parts[k]
+            value = e.b.sub(e.b.zext(e.b.xor(e.load(BYTES, address), flip), LANES), offset)
             if k == exact:
-                return e.b.shl(value, e.constant(LEFT_SHIFT - 1))
-            low_part = e.b.add(e.b.mul(value, factors[k][1]), e.constant(1 << LOW_BITS - 1))
-            return e.divide_away(
-                e.b.add(e.b.mul(value, factors[k][0]), e.b.ashr(low_part, e.constant(LOW_BITS))), factors[k][2]
-            )
+                return e.b.shl(value, e.constant(r.LEFT_SHIFT - 1))
+            low_part = e.b.add(e.b.mul(value, low), e.constant(1 << r.LOW_BITS - 1))
+            return e.round_away(e.b.add(e.b.mul(value, high), e.b.ashr(low_part, e.constant(r.LOW_BITS))), *rounding)
+
+        def block(at):  # type: ignore[no-untyped-def]
+            left, right = operand(e.b.add(a, at), 0), operand(e.b.add(b, at), 1)
+            return scale(e.b.sub(left, right) if subtract else e.b.add(left, right)), e.b.add(out, at), None, None
 
         def over_blocks(index, carried):  # type: ignore[no-untyped-def]
-            start, end = e.b.mul(e.b.add(first, index), e.word(16)), e.b.sub(count, e.word(16))
-            at = e.b.select(e.b.icmp_signed("<", start, end), start, end)
-            left, right = operand(e.b.add(a, at), 0), operand(e.b.add(b, at), 1)
-            total = e.b.sub(left, right) if subtract else e.b.add(left, right)
-            value = e.clamp(e.b.add(e.rescale(total, factors[2]), offsets[2]), low, high)
-            e.store_first(e.b.trunc(value, BYTES), e.b.add(out, at), ir.Constant(count.type, 16))
-            return []
+            start, end = e.b.shl(e.b.add(first, index), e.word(6)), e.offset(count, -16)
+            places = [e.offset(start, 16 * k) for k in range(_BLOCKS)]
+            e.put(row, [block(e.b.select(e.b.icmp_signed("<", at, end), at, end)) for at in places])
+            return carried
 
         e.loop(e.b.sub(last, first), [], over_blocks)
 
@@ -57,7 +56,7 @@ def _emit(exact, *, subtract):  # type: ignore[no-untyped-def]
 
 _sums = choice(
     {
-        exact + 2 * subtract: function(f"sum_bytes_{exact}_{subtract}", _ARGUMENTS, _emit(exact, subtract=bool(subtract)))
+        exact + 2 * subtract: job_function(f"sum_bytes_{exact}_{subtract}", 3, _emit(exact, subtract=bool(subtract)))
         for exact in range(2)
         for subtract in range(2)
     }
@@ -65,12 +64,11 @@ _sums = choice(
 """By number: which operand is exact, plus two to subtract."""
 
 
-@kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
-def sum_bytes(row, first, last):  # type: ignore[no-untyped-def]
-    """The blocks `first` to `last` of a job; `width` is the number of elements."""
-    number = row.single - 1 + 2 * (row.kind == r.SUBTRACT_BYTES)
-    a, b, out, stage = row.input, row.input2, row.out, row.stage
-    _sums(number, a, b, out, row.width, first, last, stage, row.sign, row.low, row.high)
+@kernel(ty.void(ty.int64, ty.int64, ty.int64))
+def sum_bytes(at, first, last):  # type: ignore[no-untyped-def]
+    """Four blocks of 16 elements at a time, the groups `first` to `last` of the job at an address."""
+    row = r.jobs_at(at)[0]
+    _sums(row.single - 1 + 2 * (row.kind == r.SUBTRACT_BYTES), at, first, last)
 
 
 def _emit_pixels(e, args):  # type: ignore[no-untyped-def]
