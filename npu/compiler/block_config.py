@@ -49,6 +49,12 @@ class BlockChooser:
         """
         return self._known.get((problem, depth_limit), lambda: _choose(problem, self._rows, depth_limit))
 
+    def choose_alike(self, problem: BlockProblem, other: BlockChoice) -> BlockChoice | None:
+        """The best legal block that reads weights as they are encoded for `other`: of its depth and traversal. None without."""
+        height, width, depth = _candidates(problem, self.variant, other.block.depth)
+        same = depth == other.block.depth
+        return _best_of(replace(problem, traversal=other.traversal), self._rows, (height[same], width[same], depth[same]))
+
 
 def _choose(problem: BlockProblem, rows: MachineRows, depth_limit: int) -> BlockChoice:
     likely, others = _traversals(problem)
@@ -101,8 +107,13 @@ def _extents(extent: int, ublock: int, limit: int) -> Ints:
 
 
 def _best(problem: BlockProblem, rows: MachineRows, depth_limit: int) -> BlockChoice | None:
+    return _best_of(problem, rows, _candidates(problem, rows.variant, depth_limit))
+
+
+def _best_of(problem: BlockProblem, rows: MachineRows, candidates: tuple[Ints, Ints, Ints]) -> BlockChoice | None:
+    """The legal one of the candidates with the lowest estimated cycles."""
     variant = rows.variant
-    height, width, depth = _candidates(problem, variant, depth_limit)
+    height, width, depth = candidates
     buffers = family_of(variant.accelerator.product).buffers
     fits = buffers.fits(problem, height, width, depth, variant)
     if not fits.any():

@@ -25,7 +25,7 @@ from npu.isa.operations import PoolingMode, Upscale
 from npu.progress import Progress, counted
 from npu.records import dataclass, replace
 
-_STRIPES = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+_STRIPES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 136)
 _LONGEST = 8
 """Steps of the longest chain that is tried."""
 _SHORT = 2
@@ -34,10 +34,10 @@ _MOST_CASCADES = 24
 _GOALS = (1.0, 0.8, 0.6)
 """Shares of the budget that are aimed at in turn."""
 
-_ALLOWED_PEAKS = (1.0, 1.04, 1.1, 1.16, 1.3)
-"""Peaks relative to the smallest one that are looked at where memory counts more than work."""
+_ALLOWED_PEAKS = (1.0, 1.02, 1.05, 1.1, 1.16, 1.3)
+"""Peaks relative to the smallest one that are looked at where memory counts more than cycles."""
 _WORTH_OF_PEAK = 1.0
-"""Half the memory is worth so many doublings of the work."""
+"""Half the memory is worth so many doublings of the cycles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,10 @@ def fit_budget(
     return min(tried)[2]
 
 
-def fit_least(graph: Graph, nodes: Sequence[PlanNode], progress: Progress | None = None) -> list[PlanNode]:
-    """The nodes with cascades so that the peak is about the smallest that any have, and with the least work for that."""
+def fit_least(
+    graph: Graph, nodes: Sequence[PlanNode], cycles: Callable[[Sequence[Step]], float], progress: Progress | None = None
+) -> list[PlanNode]:
+    """The nodes with cascades so that the peak is about the smallest that any have, and with the least cycles for that."""
     smallest = fit_budget(graph, nodes, 0, progress=progress)
     peak = _peak(graph, smallest)
     trials = [smallest]
@@ -101,15 +103,16 @@ def fit_least(graph: Graph, nodes: Sequence[PlanNode], progress: Progress | None
         cut = fit_budget(graph, nodes, int(peak * allowed), progress=progress)
         if _peak(graph, cut) <= peak * allowed:
             trials.append(cut)
-    return min(trials, key=lambda cut: (_total_work(cut) * _peak(graph, cut) ** _WORTH_OF_PEAK, _peak(graph, cut)))
+
+    def cost(cut: Sequence[PlanNode]) -> tuple[float, int]:
+        total, peak = sum(cycles(node.program.steps) for node in cut if node.program), _peak(graph, cut)
+        return total * peak**_WORTH_OF_PEAK, peak
+
+    return min(trials, key=cost)
 
 
 def _peak(graph: Graph, nodes: Sequence[PlanNode]) -> int:
     return max(_usage(graph, nodes, False)[0], default=0)
-
-
-def _total_work(nodes: Sequence[PlanNode]) -> int:
-    return sum(_work(node.program.steps) for node in nodes if node.program)
 
 
 def _cut_down(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from npu.compiler.block_config import BlockChoice, BlockChooser
 from npu.compiler.block_estimate import BlockProblem
 from npu.compiler.goal import Goal
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, WindowStep
+from npu.compiler.layout import choose_layouts
 from npu.compiler.weights import Constants, WeightSlice
 from npu.hardware.variant import MemoryMode
 from npu.isa.operations import (
@@ -22,10 +24,11 @@ from npu.isa.operations import (
     Upscale,
 )
 from npu.isa.shram import POOLS, Work
-from npu.layouts import BRICK_DEPTH
+from npu.layouts import BRICK_DEPTH, MapShape
 from npu.machine.output_unit import elementwise_rank, window_rank
 from npu.machine.port_rates import PortRate, port_rate
 from npu.machine.rules import ceil_div, round_up
+from npu.progress import Progress, counted
 from npu.records import dataclass, replace
 
 LARGEST_SLICE_BYTES = 32 * 1024
@@ -48,6 +51,9 @@ _WORTH_SRAM = 3.0
 
 _WORTH_READING_AGAIN = 0.8
 """The same for constants that are read again and again although there is room for copies."""
+
+_WORTH_ENCODING_AGAIN = 1.1
+"""How many times its own best cycles an operation may take to read weights as they are encoded for another one."""
 
 _MOST_ROOMS = 2
 """Copies of constants that are read once may take so many times the room there is: slices are whole blocks of channels."""
@@ -85,6 +91,11 @@ class Pace:
     def is_engine_idle(self) -> bool:
         """Whether the last kernel did not wait for its copy: copying is not what everything waits for."""
         return self.engine_free < self.kernel_started or not self.kernel_free
+
+    @property
+    def without_lead(self) -> Pace:
+        """The pace if the next copy has to wait for the last kernel, whose maps and constants leave no room for it."""
+        return replace(self, engine_free=self.end)
 
     @property
     def end(self) -> float:
@@ -165,31 +176,51 @@ def _output_rank(step: Step, accumulator: AccumulatorFormat) -> str:
 
 
 def make_jobs(
-    steps: Iterable[Step],
+    steps: Sequence[Step],
     rooms: Sequence[int],
     layouts: Mapping[Storage, Layout],
     chooser: BlockChooser,
     constants: Constants,
     goal: Goal = Goal.PERFORMANCE,
+    progress: Progress | None = None,
 ) -> list[Job]:
     """The jobs of `steps` in order; `rooms[i]` is how many bytes step i may spend on staged constants."""
     jobs: list[Job] = []
     pace = Pace(port_rate(chooser.variant, chooser.variant.memory_mode.constants))
-    for given, room in zip(steps, rooms, strict=True):
+    usual, encodings = _usual_shapes(steps), _Encodings(chooser, constants)
+    spare = 0.0
+    for given, room in zip(counted(steps, "blocks and weights of steps", progress), rooms, strict=True):
         step = _with_least_strides(given)
         problem = describe(step, layouts, chooser.variant.memory_mode)
         table = constants.add(step.lut.tobytes()) if step.lut is not None else None
         if isinstance(step, ConvolutionStep):
             problem = replace(problem, weight_bytes=constants.bytes_per_weight(step.weights))
-            form = _choose_form(problem, room, chooser, pace, goal)
+            has_lead = goal is Goal.PERFORMANCE or spare >= SMALLEST_SLICE_BYTES
+            pace = pace if has_lead else pace.without_lead
+            for shape in usual.pop(id(step.weights), ()):
+                encodings.add(step, _choose_form(replace(problem, ofm=shape), room, chooser, pace, goal))
+            form = encodings.cheapest(step, problem, _choose_form(problem, room, chooser, pace, goal), pace)
+            spare = room - form.room(problem)
             new = _convolution_jobs(step, problem, form, constants, table)
         else:
-            choice = chooser.choose(problem)
+            spare, choice = room, chooser.choose(problem)
             new = [Job(step, choice, problem.accumulator, 0, step.ofm.shape[2], None, False, table, choice.cycles)]
         for job in new:
             pace = pace.after(job.cycles, job.constants.bytes if job.is_staged and job.constants else 0)
         jobs += new
     return jobs
+
+
+def estimate_steps(steps: Sequence[Step], chooser: BlockChooser) -> float:
+    """Cycles of steps before their weights are encoded: every one reads its weights anew."""
+    layouts, mode = choose_layouts(steps), chooser.variant.memory_mode
+    rate = port_rate(chooser.variant, mode.constants).read
+    total = 0.0
+    for given in steps:
+        step = _with_least_strides(given)
+        read = step.weights.values.size / rate if isinstance(step, ConvolutionStep) else 0.0
+        total += max(chooser.choose(describe(step, layouts, mode)).cycles, read) + _JOB_CYCLES
+    return total
 
 
 def _with_least_strides(step: Step) -> Step:
@@ -224,6 +255,59 @@ class Slicing:
             else:
                 pace = pace.after_reading(choice.cycles, size * _plane_blocks(problem, choice))
         return pace
+
+
+def _usual_shapes(steps: Sequence[Step]) -> dict[int, list[MapShape]]:
+    """By the identity of weights that stripes of several heights use: the OFM shape of most of these stripes."""
+    shapes: dict[int, Counter[MapShape]] = {}
+    for step in steps:
+        if isinstance(step, ConvolutionStep):
+            shapes.setdefault(id(step.weights), Counter())[step.ofm.shape] += 1
+    return {key: [max(count, key=lambda shape: count[shape])] for key, count in shapes.items() if len(count) > 1}
+
+
+class _Encodings:
+    """How weights have been sliced and encoded so far: stripes, and operators that share tensors, can use them again."""
+
+    def __init__(self, chooser: BlockChooser, constants: Constants) -> None:
+        self._chooser, self._constants = chooser, constants
+        self._known: dict[tuple[bytes, KernelWindow, int], list[Slicing]] = {}
+
+    def add(self, step: ConvolutionStep, form: Slicing) -> None:
+        """Remembers a form of the step's weights."""
+        known = self._of(step)
+        if form not in known:
+            known.append(form)
+
+    def cheapest(self, step: ConvolutionStep, problem: BlockProblem, own: Slicing, pace: Pace) -> Slicing:
+        """The fastest form that reads weights as they are encoded, if there is one hardly slower than the step's own."""
+
+        def cycles(form: Slicing) -> float:
+            return form.after(pace, problem).end - pace.end
+
+        fitting = [form for form in self._of(step) if form.is_staged or not own.is_staged]
+        known = [alike for form in fitting if (alike := self._alike(problem, form, own.is_staged)) is not None]
+        best = min(known, key=cycles, default=own)
+        if cycles(best) > cycles(own) * _WORTH_ENCODING_AGAIN:
+            best = own
+        self.add(step, best)
+        return best
+
+    def _of(self, step: ConvolutionStep) -> list[Slicing]:
+        key = (self._constants.digests_of(step.weights)[0], step.kernel, step.ifm.element.bits)
+        return self._known.setdefault(key, [])
+
+    def _alike(self, problem: BlockProblem, form: Slicing, is_staged: bool) -> Slicing | None:
+        """The slices of a form with blocks for another map; None if one of them has no such block."""
+        height, width, _ = problem.ofm
+        slices: list[tuple[int, BlockChoice]] = []
+        for count, other in form.slices:
+            part = replace(problem, ofm=(height, width, count), weights_in_place=not is_staged)
+            choice = self._chooser.choose_alike(part, other)
+            if choice is None:
+                return None
+            slices.append((count, choice))
+        return Slicing(tuple(slices), is_staged)
 
 
 def _convolution_jobs(

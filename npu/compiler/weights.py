@@ -110,7 +110,7 @@ class Constants:
     ) -> WeightSlice:
         """The encoded constants of output `channels` for the block and traversal of `choice`."""
         bits = step.ifm.element.bits
-        values, others = self._digests_of(weights)
+        values, others = self.digests_of(weights)
         key = (
             values, channels.start, channels.stop, choice.traversal, choice.block.depth, bits,
             step.kernel.dilation_y, step.kernel.dilation_x, is_depthwise,
@@ -119,7 +119,7 @@ class Constants:
             self._slices[others, key] = self._slice(weights, channels, choice, step, is_depthwise, key)
         return self._slices[others, key]
 
-    def _digests_of(self, weights: StepWeights) -> tuple[bytes, bytes]:
+    def digests_of(self, weights: StepWeights) -> tuple[bytes, bytes]:
         """Of the weights' shape and values, and of what the scale records hold: equal for equal contents."""
         known = self._digests.get(id(weights))
         if known is None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from npu.compiler.cascade import fit_budget, fit_least, visible_peak
 from npu.compiler.goal import Goal
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.memory import arena_budget, staging_reserve
+from npu.compiler.schedule import estimate_steps
 from npu.compiler.state import GraphState, State
 
 
@@ -22,7 +24,7 @@ def _fitting(graph: GraphState, state: State) -> Sequence[PlanNode]:
     mode = state.variant.memory_mode
     if not mode.has_separate_cache:
         if state.goal is Goal.SIZE:
-            return fit_least(graph.graph, graph.nodes, state.progress)
+            return fit_least(graph.graph, graph.nodes, partial(estimate_steps, chooser=state.chooser), state.progress)
         return _within(graph, arena_budget(state.variant), state)
     nodes = _within(graph, arena_budget(state.variant), state)
     cache = mode.arena_cache_bytes - staging_reserve(state.variant)

@@ -9,7 +9,6 @@ from npu.compiler.lifetime import PlanNode
 from npu.compiler.memory import step_rooms
 from npu.compiler.schedule import Job, make_jobs
 from npu.compiler.state import GraphState, State
-from npu.progress import counted
 
 
 def schedule_jobs(state: State) -> State:
@@ -25,5 +24,5 @@ def _jobs(graph: GraphState, state: State) -> tuple[tuple[Job, ...], ...]:
 def _jobs_of(node: PlanNode, room: Sequence[int], graph: GraphState, state: State) -> tuple[Job, ...]:
     if node.program is None:
         return ()
-    steps = counted(node.program.steps, "blocks and weights of steps", state.progress)
-    return tuple(make_jobs(steps, room, graph.layouts, state.chooser, state.constants, state.goal))
+    steps, layouts = node.program.steps, graph.layouts
+    return tuple(make_jobs(steps, room, layouts, state.chooser, state.constants, state.goal, state.progress))

@@ -188,12 +188,17 @@ def test_rows_are_made_twice_where_no_other_memory_holds_them_only() -> None:
     assert rows_made(in_cache) == rows_made(whole)
 
 
-def test_a_little_more_than_the_least_memory_is_taken_where_it_halves_the_work() -> None:
+def test_a_little_more_than_the_least_memory_is_taken_where_it_halves_the_cycles() -> None:
     tensors = tuple(Tensor(f"t{i}", (24, 4, 1), DType.INT8) for i in range(2))
     small, whole = Graph("g", tensors, (Op("CUSTOM", (0,), (1,)),), (0,), (1,)), [PlanNode((0,), long_chain())]
-    least, chosen = fit_budget(small, whole, 0), fit_least(small, whole)
+    least, chosen = (
+        fit_budget(small, whole, 0),
+        fit_least(small, whole, lambda steps: sum(step.ofm.shape[0] for step in steps) ** 4),
+    )
     assert peak(least) < peak(chosen) <= 1.3 * peak(least)
     assert rows_made(chosen) < rows_made(least)
+    cheap = fit_least(small, whole, lambda steps: 1.0)
+    assert peak(cheap) == peak(least)
 
 
 def squeeze_and_excite() -> Program:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import npu
+from npu.graph import attributes as at
+from npu.graph.attributes import FusedActivation, Padding
+from npu.graph.graph import Model
 from npu.isa.operations import Convolution
 from npu.tflite.writer import write_model
 
 from tests.support.layers import pointwise_pair
+from tests.support.random_graphs import Sketch
 
 
 @pytest.mark.parametrize(
@@ -26,3 +31,20 @@ def test_slices_are_whole_blocks_where_these_are_clearly_faster(
     found = [operation.ofm.depth for operation in partition.operations if isinstance(operation, Convolution)]
     assert found[-len(slices) :] == slices
     assert sum(found) == shape[1] + shape[2]
+
+
+def constant_bytes(target: str, maps: tuple[tuple[int, ...], ...]) -> int:
+    """Read-only bytes of as many convolutions of the same weights as there are maps."""
+    s = Sketch(np.random.default_rng(3))
+    inputs = [s.input(shape, 0.02, 1) for shape in maps]
+    weights = s.weights((64, 3, 3, 64), 0, per_channel=True)
+    bias = s.bias(inputs[0], weights, 64, 1000)
+    options = at.Conv2DOptions(Padding.SAME, 1, 1, FusedActivation.NONE, 1, 1)
+    outputs = [s.op("CONV_2D", [x, weights, bias], [s.tensor(s.shape(x), 0.25, 5)], options) for x in inputs]
+    return npu.compile(write_model(Model((s.graph(outputs),))), target=target).compiled_model.usage.read_only_bytes
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u55-128", "ethos-u65-256"])
+def test_operators_that_share_tensors_share_their_encoded_weights(target: str) -> None:
+    maps = ((1, 40, 40, 64), (1, 20, 20, 64), (1, 5, 5, 64))
+    assert constant_bytes(target, maps) == max(constant_bytes(target, (shape,)) for shape in maps)
