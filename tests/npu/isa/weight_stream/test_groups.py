@@ -98,6 +98,18 @@ def test_damaged_streams_are_refused_with_the_words_of_a_single_one() -> None:
     assert len(said) > 3
 
 
+@pytest.mark.parametrize("rest", [0x00, 0xFF, 0x5A])
+def test_what_an_earlier_stream_has_left_behind_a_cut_one_changes_nothing(rest: int) -> None:
+    shape, order = (24, 1, 1, 16), WeightOrder(block_depth=16)
+    stream, earlier = (Stream(reorder(random_weights(shape), order), shape, order) for _ in range(2))
+    earlier.data, whole = np.full(4096, rest, np.uint8), stream.data
+    for size in range(1, whole.size + 1):
+        stream.data = whole[:size].copy()
+        alone = refusal(lambda: decode_weights(stream.data.tobytes(), shape, order))
+        assert refusal(lambda: decode_groups([earlier.row()]))
+        assert refusal(lambda: decode_groups([stream.row()])) == alone, size
+
+
 def refusal(decode: Callable[[], object]) -> str:
     """What an error says; empty if there is none."""
     try:
