@@ -67,6 +67,23 @@ POINTS: tuple[tuple[str, Attributes | None], ...] = (
     ("QUANTIZE", at.QuantizeOptions()), ("RELU", None), ("RELU6", None), ("RELU_0_TO_1", None), ("RELU_N1_TO_1", None),
     ("RSQRT", None), ("TANH", None),
 )  # fmt: skip
+MAP, I16, I32 = (1, 3, 4, 8), DType.INT16, DType.INT32
+SINGLE = {
+    "long repetition": op_model("TILE", [tensor((2, 3)), constant((150, 1))], [tensor((300, 3))], at.TileOptions()),
+    "int32 to int8": op_model("QUANTIZE", [tensor(MAP, I32, scale=0.001)], [tensor(MAP, scale=0.3)], at.QuantizeOptions()),
+    "int32 to int16": op_model("QUANTIZE", [tensor(MAP, I32, scale=0.01)], [tensor(MAP, I16, scale=0.3)], at.QuantizeOptions()),
+    "int32 to finer": op_model("QUANTIZE", [tensor(MAP, I32, scale=0.3)], [tensor(MAP, scale=0.001)], at.QuantizeOptions()),
+    **{
+        f"{kind} of powers of two {shifts}": op_model(
+            kind,
+            [tensor(MAP, I16, scale=2.0 ** (-12 - shift)) for shift in shifts[:2]],
+            [tensor(MAP, I16, scale=2.0 ** (-12 - shifts[2]))],
+            options(pot_scale_int16=True),
+        )
+        for kind, options in (("ADD", at.AddOptions), ("SUB", at.SubOptions))
+        for shifts in ((0, 0, 0), (2, 0, 0), (0, 3, 0), (1, 1, 0), (0, 0, 1))
+    },
+}
 
 
 @cache
@@ -100,11 +117,8 @@ def lowerings() -> Iterator[Case]:
         for seed in range(3):
             s = graphs.Sketch(np.random.default_rng([seed, 5]))
             yield f"{name} {seed}", Model((s.graph(draw(s)),)), any_of(TARGETS, name, seed)
-    yield (
-        "long repetition",
-        op_model("TILE", [tensor((2, 3)), constant((150, 1))], [tensor((300, 3))], at.TileOptions()),
-        TARGETS[0],
-    )
+    for name, made in SINGLE.items():
+        yield name, made, any_of(TARGETS, name)
     for name in test_matmul.CASES:
         yield f"product {name}", read_model(test_matmul.product(name, 5)), any_of(TARGETS, name)
     for name, options in test_lstm.CELLS.items():
