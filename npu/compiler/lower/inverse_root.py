@@ -18,8 +18,8 @@ def inverse_root(value: int) -> tuple[int, int]:
         shift -= 1
     half, x = ((value >> 1) + 1) >> 1, 1 << 28
     for _ in range(_NEWTON_STEPS):
-        cube = _saturated(_high(_high(x, x), x) << 6)
-        x = _saturated((_high(_THREE_HALVES, x) - _high(half, cube)) << 3)
+        cube = _high(_high(x, x), x) << 6  # TFLite saturates both products, which no value needs
+        x = (_high(_THREE_HALVES, x) - _high(half, cube)) << 3
     x = _high(x, _ROOT_OF_HALF)
     return (x << -shift, 0) if shift < 0 else (x, -shift)
 
@@ -27,7 +27,3 @@ def inverse_root(value: int) -> tuple[int, int]:
 def _high(a: int, b: int) -> int:
     """a * b / 2**31 of numbers that are not negative, to nearest."""
     return (a * b + (1 << 30)) >> 31
-
-
-def _saturated(value: int) -> int:
-    return min(max(value, -_MOST - 1), _MOST)
