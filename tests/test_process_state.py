@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.trees import tree_of
+
 ROOT = Path(__file__).parents[1]
 MODULES = [path for name in ("npu", "sim", "constraints") for path in sorted((ROOT / name).rglob("*.py"))]
 _PLUGGED = "what another package plugs in, as modules are; `unregister` takes it back"
@@ -85,7 +87,7 @@ def memos(tree: ast.Module) -> Iterator[tuple[str, bool]]:
 
 @pytest.fixture(scope="module")
 def trees() -> dict[str, ast.Module]:
-    return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in MODULES}
+    return {str(path.relative_to(ROOT)): tree_of(path) for path in MODULES}
 
 
 def test_every_state_of_the_process_is_named(trees: dict[str, ast.Module]) -> None:

@@ -10,6 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TypeGuard
 
+from tests.support.trees import tree_of
+
 ROOT = Path(__file__).parents[1]
 SOURCES = [path for package in ("npu", "sim", "constraints") for path in sorted((ROOT / package).rglob("*.py"))]
 REFUSED = re.compile(r"(?<![a-z])(tens|nng|sg|arch|claim|claims|claimed)(?![a-z])|quantis|^(each|found|item)$")
@@ -49,7 +51,7 @@ def test_a_type_has_its_name_for_itself() -> None:
     """Classes and aliases alike: a name that means several things, or one thing declared twice, is found by no search."""
     declared: dict[str, list[str]] = {}
     for path in SOURCES:
-        for name in type_names(ast.parse(path.read_text(encoding="utf-8"))):
+        for name in type_names(tree_of(path)):
             declared.setdefault(name, []).append(str(path.relative_to(ROOT)))
     assert {name: places for name, places in declared.items() if len(places) > 1} == {}
 
@@ -68,7 +70,7 @@ def vague_parameters(tree: ast.Module) -> list[str]:
 
 
 def test_no_parameter_is_an_item_or_a_result() -> None:
-    vague = {str(path.relative_to(ROOT)): vague_parameters(ast.parse(path.read_text(encoding="utf-8"))) for path in SOURCES}
+    vague = {str(path.relative_to(ROOT)): vague_parameters(tree_of(path)) for path in SOURCES}
     assert {name: functions for name, functions in vague.items() if functions} == {}
 
 
@@ -101,7 +103,7 @@ def _handed(function: ast.FunctionDef, name: str) -> int:
 
 
 def test_few_functions_only_hand_the_hardware_on() -> None:
-    handed = [name for path in SOURCES for name in hands_on(ast.parse(path.read_text(encoding="utf-8")), "variant")]
+    handed = [name for path in SOURCES for name in hands_on(tree_of(path), "variant")]
     assert len(handed) <= MOST_HANDED_ON, f"take what is needed of the variant, or a record that owns it: {handed}"
 
 

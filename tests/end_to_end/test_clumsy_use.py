@@ -93,7 +93,13 @@ def test_standard_output_may_be_named_as_the_file_to_write(tmp_path: Path) -> No
     assert len(json.loads(done.stdout)["operators"]) == 10
 
 
-@pytest.mark.parametrize("command", ["check $DIGITS --format json", "isa", "configs --format json"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "check $DIGITS --format json",
+        *(pytest.param(other, marks=pytest.mark.slow) for other in ("isa", "configs --format json")),
+    ],
+)
 def test_a_dash_is_standard_output(command: str, tmp_path: Path) -> None:
     assert run_shell(f"$NPU {command} -o -", tmp_path).stdout == run_shell(f"$NPU {command}", tmp_path).stdout != ""
     assert list(tmp_path.iterdir()) == []

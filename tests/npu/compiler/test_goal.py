@@ -15,7 +15,7 @@ from npu.toolchain.session import Session
 from tests.support.litert import random_inputs, run_reference
 from tests.support.shared import shared_models
 
-MODELS = ("mlperf_kws_int8", "mlperf_resnet8_int8")
+MODELS = ("mlperf_resnet8_int8", pytest.param("mlperf_kws_int8", marks=pytest.mark.slow))
 
 
 def sram(content: bytes, target: str, **choices: str) -> int:

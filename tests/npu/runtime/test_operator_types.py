@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,10 @@ def test_type_combinations_are_those_of_the_reference_on_many_cases(seed: int) -
         _check(cell, seed, answer)
 
 
+FEW = 4
+"""Refusals of an operator whose words are judged; all of them are compared with LiteRT's above."""
+
+
 def _refusal(cell: str) -> str | None:
     try:
         CpuInterpreter(model_content=model_and_inputs(cell, 0)[0]).allocate_tensors()
@@ -101,7 +106,8 @@ def _refusal(cell: str) -> str | None:
 
 @pytest.mark.parametrize("kind", sorted(TEMPLATES))
 def test_types_that_no_operator_takes_are_refused_when_tensors_are_allocated(kind: str) -> None:
-    messages = [message for cell in TEMPLATES[kind].cells() if (message := _refusal(cell)) is not None]
+    refusals = (message for cell in TEMPLATES[kind].cells() if (message := _refusal(cell)) is not None)
+    messages = list(islice(refusals, FEW))
     assert all(message.startswith(f"{kind.lower()} (op 0 of subgraph 0): ") for message in messages)
     assert any("types must be one of" in message for message in messages) or kind in TAKE_EVERYTHING
 

@@ -85,7 +85,7 @@ def _compare(name: str, runs: int, *, xnnpack: bool) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(_cases()) - HUGE - REPEATED))
 def test_outputs_equal_the_reference(name: str) -> None:
-    _compare(name, 1 if _is_large(name) else 3, xnnpack=False)
+    _compare(name, 1 if _is_large(name) else 2, xnnpack=False)
 
 
 @pytest.mark.parametrize("name", sorted(n for n in set(_cases()) - HUGE if not _is_large(n)))

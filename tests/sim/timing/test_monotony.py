@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -58,6 +59,7 @@ BETTER: dict[str, tuple[Callable[[Port, str], Change], str, tuple[float, ...]]] 
 }
 
 
+@cache
 def streams(target: str) -> dict[str, tuple[Sequence[Operation], int]]:
     timed = time_model(DIGITS, Session(Hardware(target)))
     made = {name: (stream(), 500) for name, stream in STREAMS.items() if name != "nothing"}
