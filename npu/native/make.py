@@ -39,6 +39,7 @@ def _end_with_parent() -> None:
 
 def make(group: str, tier: cpu.CpuTier) -> bytes:
     """The content of a library's file."""
+    os.environ["NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"] = "1"  # of messages that nobody reads: a twentieth of the time
     cpu.use(tier)
     modules = sources.modules_of(group)
     _skip_packages(group)

@@ -79,7 +79,7 @@ class _PairColumns(_Columns):
     """Emits lanes of 2 input columns as 16-bit numbers; the weights are those of `spread`."""
 
     SIZE = 2
-    SHARED: ClassVar = {1: (2, _PAIR_STARTS)}
+    SHARED: ClassVar = {1: (2, _PAIR_STARTS), 2: (2, (0, -2))}
     OWN: ClassVar[tuple[int, ...]] = (0, -2)
     WEIGHTS_BYTES = _SPREAD_BYTES
 
@@ -174,7 +174,7 @@ def _lanes(columns, stride):  # type: ignore[no-untyped-def]
     distance, starts = columns.SHARED[stride]
     users = [
         [(pixel, start) for pixel in range(COLUMNS) for start in starts if stride * pixel - distance * n == start]
-        for n in range(stride * COLUMNS)
+        for n in range(stride * COLUMNS + 1)
     ]
     return [(used, distance * n) for n, used in enumerate(users) if used]
 
@@ -256,14 +256,14 @@ def _lines(name, columns):  # type: ignore[no-untyped-def]
     return [_line(f"{name}_strided", columns), _line(name, columns, shared=1)]
 
 
-_ways = _lines("portable_depthwise", _PairColumns)
+_ways = [*_lines("portable_depthwise", _PairColumns), _line("portable_depthwise_2", _PairColumns, shared=2)]
 if current().has_dot_product:
     _ways += [*_lines("vnni_depthwise", _Columns), *_lines("vnni_depthwise_dense", _DenseColumns)]
     for shared, lines in ((2, 1), (1, 2)):
         _ways.append(_line(f"vnni_depthwise_dense_3_{shared}", _DenseColumns, shared=shared, height=3, lines=lines))
 convolve_line = choice(dict(enumerate(_ways)))
-"""Of the portable ones or, from 2 on, of those with 8-bit dot products, of these from 4 on for columns side by side, from 6 on
-with windows of one part of 3 rows: 6 with a stride of 2, 7 computes two lines."""
+"""Of the portable ones, of which 2 is for a stride of 2, or, from 3 on, of those with 8-bit dot products, of these from 5 on
+for columns side by side, from 7 on with windows of one part of 3 rows: 7 with a stride of 2, 8 computes two lines."""
 
 
 @kernel(ty.void(ty.int64, ty.int64[::1], ty.boolean, ty.int64, ty.int64))
@@ -276,7 +276,9 @@ def convolve(at, bases, with_dot_product, first, last):  # type: ignore[no-untyp
     base, out_base = r.base_of(bases, row.in_region, np.int64(0)), r.base_of(bases, row.out_region, row.sums)
     best = np.int64(1 if row.stride == 1 else 0)
     if with_dot_product:
-        best += 2 if row.in_pixel != 16 else (6 if row.segments == 1 and row.dwords == 3 and row.stride <= 2 else 4)
+        best += 3 if row.in_pixel != 16 else (7 if row.segments == 1 and row.dwords == 3 and row.stride <= 2 else 5)
+    elif row.stride == 2:
+        best = np.int64(2)
     parts = row.segments * row.dwords
     buffer = np.empty(0 if with_dot_product else parts * _SPREAD_BYTES, np.uint8)
     for b in range(block, end):
@@ -286,15 +288,15 @@ def convolve(at, bases, with_dot_product, first, last):  # type: ignore[no-untyp
             base + b * row.in_brick,
             out_base + b * row.out_brick,
         )
-        if best < 2:
+        if best < 3:
             spread(weights, parts, np.int64(buffer.ctypes.data))
             weights = np.int64(buffer.ctypes.data)
         y = line
         while y < last_line:
             rows, way, step = row.in_table + 8 * y * row.dwords, best, np.int64(1)
             out = second = to_base + load_i64(row.out_table + 8 * y)
-            if way == 7:
-                way = np.int64(5)
+            if way == 8:
+                way = np.int64(6)
                 if (
                     y + 1 < last_line
                     and load_i64(rows + 8) == load_i64(rows + 24)

@@ -88,10 +88,17 @@ widen = stage_function("portable_widen", 3, _emit_widen)
 """The weights of 16 channels as `prepare` gives them."""
 
 
-def _tile(height, width, *, is_wide=False):  # type: ignore[no-untyped-def]
+def _first_channels(e, at, count):  # type: ignore[no-untyped-def]
+    """Pairs of weights of so many of 16 channels, zeros for the others."""
+    some = ir.VectorType(SHORT, 2 * count)
+    order = ir.Constant(ir.VectorType(INT, 32), [min(k, 2 * count) for k in range(32)])
+    return e.b.shuffle_vector(e.load(some, at), ir.Constant(some, None), order)
+
+
+def _tile(height, width, wide_channels=0):  # type: ignore[no-untyped-def]
     """Kernel of `width` groups of 16 channels, `height` collected pixels at a time; at the end some are computed twice.
 
-    is_wide: the weights are those of `widen`.
+    wide_channels: how many of one group have sums, if the weights are those of `widen`.
     """
 
     def emit(e, args):  # type: ignore[no-untyped-def]
@@ -105,8 +112,8 @@ def _tile(height, width, *, is_wide=False):  # type: ignore[no-untyped-def]
 
         def halves(at):  # type: ignore[no-untyped-def]
             """Of the weights of four inputs, for each group."""
-            if is_wide:
-                return [[e.load(SHORTS, e.offset(at, 64 * half)) for half in range(2)]]
+            if wide_channels:
+                return [[_first_channels(e, e.offset(at, 64 * half), wide_channels) for half in range(2)]]
             return [prepare(e, e.load(LANES, e.b.add(at, step))) for step in steps]
 
         def over_tiles(index, carried):  # type: ignore[no-untyped-def]
@@ -123,7 +130,7 @@ def _tile(height, width, *, is_wide=False):  # type: ignore[no-untyped-def]
                         value = e.b.bitcast(e.splat(pair), SHORTS)
                         for n in range(width):
                             totals[k * width + n] = e.add_pairs(totals[k * width + n], value, vectors[n][half])
-                return [e.offset(values[0], 128 if is_wide else 64), *totals]
+                return [e.offset(values[0], 128 if wide_channels else 64), *totals]
 
             totals = e.loop(dwords, [weights, *biases * height], over_dwords)[1:]
             table = e.b.add(outs, e.b.shl(pixel, e.word(3)))
@@ -137,11 +144,11 @@ def _tile(height, width, *, is_wide=False):  # type: ignore[no-untyped-def]
 
         e.loop(e.b.sdiv(e.offset(count, height - 1), e.word(height)), [], over_tiles)
 
-    return stage_function(f"portable_tile_{height}_{width}", 8, emit)
+    return stage_function(f"portable_tile_{height}_{width}_{wide_channels}", 8, emit)
 
 
-tile = choice({0: _tile(HEIGHT, 1, is_wide=True), 1: _tile(1, 1), 4: _tile(1, 4)})
-"""0: of many pixels and 16 channels; by groups of channels, for one pixel at a time."""
+tile = choice({0: _tile(HEIGHT, 1, 16), 1: _tile(1, 1), 4: _tile(1, 4), 8: _tile(HEIGHT, 1, 8)})
+"""1 and 4 by groups of channels, for one pixel at a time; 0 and 8 for more, of 16 and 8 channels."""
 
 
 @kernel(ty.void(ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64))
@@ -151,13 +158,12 @@ def _convolve_panel(at, out_base, panel, wide, first, pixels, block, end):  # ty
     inputs, outs, done = row.segments * row.dwords, row.out_table + 8 * first, block
     while done < end:
         weights, stage = row.weights + done * inputs * r.WEIGHTS_BYTES, row.stage + done * r.CHANNELS_BYTES
-        width, shape = np.int64(1), np.int64(0)
+        width = np.int64(4) if pixels < HEIGHT and end - done >= 4 else np.int64(1)
+        tail, shape = row.tail if done + width == row.blocks else np.int64(16), width
         if pixels >= HEIGHT:
+            shape = np.int64(8 if tail <= 8 else 0)
             widen(weights, inputs, wide)
             weights = wide
-        else:
-            shape = width = np.int64(4) if end - done >= 4 else np.int64(1)
-        tail = row.tail if done + width == row.blocks else np.int64(16)
         tile(shape, at, panel, weights, stage, outs, out_base + done * row.out_brick, tail, pixels)
         done += width
 
