@@ -7,6 +7,7 @@ says how such an operator looks).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -30,9 +31,11 @@ from npu.runtime.delegate import (
 )
 from npu.runtime.tensor import RuntimeTensor
 from sim.container import CompiledFile, JobMap, NpuJob, job_of, job_title, npu_operators
-from sim.functional.prepared import Tier
-from sim.machine import Hook, Machine
 from sim.memory import NpuMemory
+
+if TYPE_CHECKING:
+    from sim.functional.prepared import Tier
+    from sim.machine import Hook, Machine
 
 _SLACK_BYTES = 4096
 
@@ -84,14 +87,23 @@ class EthosUDelegate(SimpleDelegate):
             arenas[tensor.index] = np.zeros(tensor.bytes, np.uint8)
         return arenas[tensor.index]
 
-    def machine(self, config: Configuration) -> Machine:
-        """The machine for a configuration word, made once. SimulationError if the delegate's variant does not fit it."""
+    def variant_of(self, config: Configuration) -> Variant:
+        """The hardware for a configuration word. SimulationError if the delegate's variant does not fit it."""
         variant = self.variant
         if variant is None:
             variant = find_target(config, [load_variant(name) for name in list_variants()])
         elif not is_compatible(config, variant.accelerator):
             made_for = f"{config.product.name} with {config.macs_per_cycle} MACs"
             raise SimulationError(f"must be compiled for {variant.name}, got one for {made_for}")
+        return variant
+
+    def machine(self, config: Configuration) -> Machine:
+        """The machine for a configuration word, made once. It is imported for the first run: whether a file can run is said
+        without it.
+        """
+        from sim.machine import Machine
+
+        variant = self.variant_of(config)
         if variant.name not in self._machines:
             self._machines[variant.name] = Machine(variant, self.tier, self.num_threads)
         return self._machines[variant.name]
@@ -139,8 +151,10 @@ class _BoundJob:
         tensors = context.tensors
         self.errors = stream_errors_at(job_title(node.index), operator=node.index)
         self._delegate = delegate
-        self._machine = delegate.machine(decode_config(job.payload.config_word))
-        self._stream = CommandStream(job.payload.words, self._machine.variant) if file is None else file.stream(*place)
+        self._config = decode_config(job.payload.config_word)
+        variant = delegate.variant_of(self._config)
+        self._machine: Machine | None = None
+        self._stream = CommandStream(job.payload.words, variant) if file is None else file.stream(*place)
         regions: dict[int, npt.NDArray[np.uint8]] = {
             Region.CONSTANTS: _read_only(tensors[node.inputs[Input.CONSTANTS]]),
             Region.ARENA: delegate.arena(context, tensors[node.inputs[Input.SCRATCH]]),
@@ -151,7 +165,7 @@ class _BoundJob:
             sum(1 for _ in npu_operators(context.model)) == 1
         )  # others could read anything of the scratch that they share
         results = [output.place for output in job.outputs] if is_alone else None
-        self._memory = NpuMemory(regions, self._machine.variant, results, [given.place for given in job.inputs])
+        self._memory = NpuMemory(regions, variant, results, [given.place for given in job.inputs])
         self._inputs, self._outputs = _places(job.inputs, regions), _places(job.outputs, regions)
         self.outputs = frozenset(place.index for place in self._outputs)
         """Indices of the tensors it writes."""
@@ -171,6 +185,8 @@ class _BoundJob:
             if array is None and place.index in made_before:
                 continue
             place.as_array(tensors[place.index].array)[...] = array
+        if self._machine is None:
+            self._machine = self._delegate.machine(self._config)
         self._machine.run(self._stream, self._memory, hook=self._delegate.hook)
         for place in self._outputs:
             array = tensors[place.index].data

@@ -26,6 +26,7 @@ STATE = {
     "npu/runtime/defaults.py _factories": _PLUGGED,
     "npu/tools/registrar.py _providers": _PLUGGED,
     "npu/graph/wire.py _KNOWN": _TYPES,
+    "npu/tflite/flatbuffer.py _KNOWN_FIELDS": _TYPES,
     "npu/tflite/flatbuffer.py _KNOWN_TABLES": _TYPES,
 }
 UNBOUNDED = {

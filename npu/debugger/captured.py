@@ -47,7 +47,6 @@ class _CapturingDelegate(EthosUDelegate):
         self._machine = _CapturingMachine(file.variant, starts)
 
     def machine(self, config: Configuration) -> Machine:
-        super().machine(config)  # the checks
         return self._machine
 
 

@@ -16,7 +16,6 @@ import ctypes
 import dataclasses
 import re
 import signal
-import subprocess
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -180,6 +179,8 @@ def _try_in_a_process(path: Path) -> None:
     command = [sys.executable, "-I", "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", str(path)]
     if not sys.executable:
         return
+    import subprocess  # which takes longer to import than most of an interpreter, and few load a library
+
     code = subprocess.run(command, capture_output=True, check=False, timeout=_SECONDS).returncode
     if code < 0:
         name = signal.Signals(-code).name

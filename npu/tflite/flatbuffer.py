@@ -8,9 +8,9 @@ The writer lays tables out front to back, vtables shared, every value on its nat
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,7 @@ _STRUCTS = {
 }
 _OFFSET = _STRUCTS["uint32"]
 _I32 = _STRUCTS["int32"]
+_unpack_offset, _unpack_distance = _OFFSET.unpack_from, _I32.unpack_from
 
 AnyTable = TypeVar("AnyTable", bound=Table)
 _ReadField = Callable[["TableReader", WireField, int, str], Any]
@@ -86,14 +87,16 @@ class TableReader:
         slots = self._slots(position, path)
         defaults, by_id = _fields_of(table)
         values = defaults.copy()
-        for field_id, offset in enumerate(slots):
-            if offset and field_id in by_id:
-                index, field, read = by_id[field_id]
+        for offset, known in zip(slots, by_id, strict=False):
+            if offset and known is not None:
+                field, read = known
                 if read is None:
-                    values[index] = self._union(field, slots, position, path)
+                    values[field.name] = self._union(field, slots, position, path)
                 else:
-                    values[index] = read(self, field, position + offset, path)
-        return table(*values)
+                    values[field.name] = read(self, field, position + offset, path)
+        result = table.__new__(table)
+        vars(result).update(values)  # as the initialiser does one by one
+        return result
 
     def error(self, path: str, what: str) -> ModelError:
         """The error to raise about the place that `path` names."""
@@ -106,18 +109,21 @@ class TableReader:
             raise self.error(path, f"{type_name} at byte {position} must lie inside the file of {len(self.data)} bytes")
         return packing.unpack_from(self.data, position)[0]
 
-    def span(self, position: int, element_bytes: int, path: str) -> tuple[int, int]:
-        """First byte and length (in elements) of the vector that the offset at `position` points to."""
-        start = self.follow(position, path)
-        count = self.scalar("uint32", start, path)
+    def span(self, position: int, element_bytes: int, path: str, name: str = "") -> tuple[int, int]:
+        """First byte and length (in elements) of the vector that the offset at `position` points to: field `name` of `path`."""
+        start = position + _unpack_offset(self.data, position)[0] if position + 4 <= len(self.data) else position
+        if start == position or start + 4 > len(self.data):
+            start = self.follow(position, path, name)
+        count = _unpack_offset(self.data, start)[0]
         if start + 4 + count * element_bytes > len(self.data):
-            raise self.error(path, f"{count} elements from byte {start} must lie inside the file of {len(self.data)} bytes")
+            rule = f"{count} elements from byte {start} must lie inside the file of {len(self.data)} bytes"
+            raise self.error(_within(path, name), rule)
         return start + 4, count
 
-    def count_elements(self, count: int, path: str) -> None:
+    def count_elements(self, count: int, path: str, name: str = "") -> None:
         self._elements += count
         if self._elements > MAX_ELEMENTS:
-            raise self.error(path, f"the file must hold at most {MAX_ELEMENTS} shape, index and option values")
+            raise self.error(_within(path, name), f"the file must hold at most {MAX_ELEMENTS} shape, index and option values")
 
     def count_bytes(self, count: int, path: str) -> None:
         self._bytes += count
@@ -131,21 +137,25 @@ class TableReader:
 
     def _slots(self, position: int, path: str) -> tuple[int, ...]:
         """Field offsets, relative to the table at `position`, out of its vtable; 0 for an absent field."""
-        vtable = position - self.scalar("int32", position, path)
-        if vtable not in self._vtables:
+        vtable = position - _unpack_distance(self.data, position)[0]  # what `follow` gives has four bytes
+        known = self._vtables.get(vtable)
+        if known is None:
             size = self.scalar("uint16", vtable, path)
             if size < 4 or size % 2 or vtable + size > len(self.data):
                 raise self.error(path, f"vtable at byte {vtable} must have an even size of at least 4 in the file, got {size}")
             count = min(size // 2, 2 + MAX_FIELDS)
-            self._vtables[vtable] = struct.unpack_from(f"<{count}H", self.data, vtable)[2:]
-        return self._vtables[vtable]
+            known = self._vtables[vtable] = struct.unpack_from(f"<{count}H", self.data, vtable)[2:]
+        return known
 
-    def follow(self, position: int, path: str) -> int:
-        """Target of the unsigned offset at `position`."""
-        offset: int = self.scalar("uint32", position, path)
+    def follow(self, position: int, path: str, name: str = "") -> int:
+        """Target of the unsigned offset at `position`, which is that of field `name` of `path`."""
+        if position + 4 > len(self.data):
+            self.scalar("uint32", position, _within(path, name))
+        offset: int = _unpack_offset(self.data, position)[0]
         if offset == 0 or position + offset + 4 > len(self.data):
             hint = f"; the file ends at byte {len(self.data)} and may be cut short" if offset else ""
-            raise self.error(path, f"offset at byte {position} must point into the file, got {offset}{hint}")
+            rule = f"offset at byte {position} must point into the file, got {offset}{hint}"
+            raise self.error(_within(path, name), rule)
         return position + offset
 
     def _union(self, field: WireField, slots: tuple[int, ...], position: int, path: str) -> Table | UnknownMember | None:
@@ -161,6 +171,11 @@ class TableReader:
             return None
         member: type[Table] = field.wire.members[number - 1]
         return self.table(member, self.follow(position + value_slot, path), path)
+
+
+def _within(path: str, name: str) -> str:
+    """How messages call a field of what they call `path`; made where there is a message."""
+    return f"{path}.{name}" if path and name else path or name
 
 
 def _read_scalar(reader: TableReader, field: WireField, position: int, path: str) -> Any:
@@ -181,8 +196,8 @@ def _enum(reader: TableReader, field: WireField, value: int, path: str) -> Any:
 def _read_vector(reader: TableReader, field: WireField, position: int, path: str) -> tuple[Any, ...]:
     assert isinstance(field.wire, Vector)
     code = _STRUCTS[field.wire.type]
-    start, count = reader.span(position, code.size, f"{path}.{field.name}")
-    reader.count_elements(count, f"{path}.{field.name}")
+    start, count = reader.span(position, code.size, path, field.name)
+    reader.count_elements(count, path, field.name)
     values = struct.unpack_from(f"<{count}{code.format[1:]}", reader.data, start)
     return values if field.convert is None else tuple(_enum(reader, field, value, path) for value in values)
 
@@ -190,18 +205,18 @@ def _read_vector(reader: TableReader, field: WireField, position: int, path: str
 def _read_array(reader: TableReader, field: WireField, position: int, path: str) -> npt.NDArray[Any]:
     assert isinstance(field.wire, NumberArray)
     dtype = np.dtype(field.wire.type)
-    start, count = reader.span(position, dtype.itemsize, f"{path}.{field.name}")
+    start, count = reader.span(position, dtype.itemsize, path, field.name)
     reader.count_bytes(count * dtype.itemsize, path)
     return aligned_view(reader.data, dtype, start, count)
 
 
 def _read_text(reader: TableReader, field: WireField, position: int, path: str) -> str:
-    start, count = reader.span(position, 1, f"{path}.{field.name}")
+    start, count = reader.span(position, 1, path, field.name)
     return reader.copy(start, count, path).decode("utf-8", errors="replace")
 
 
 def _read_blob(reader: TableReader, field: WireField, position: int, path: str) -> bytes:
-    start, count = reader.span(position, 1, f"{path}.{field.name}")
+    start, count = reader.span(position, 1, path, field.name)
     return reader.copy(start, count, path)
 
 
@@ -247,19 +262,29 @@ _READ: dict[type[Any], _ReadField] = {
 }
 
 
-_TableFields = tuple[list[Any], dict[int, tuple[int, WireField, _ReadField | None]]]
+_TableFields = tuple[dict[str, Any], list[tuple[WireField, _ReadField | None] | None]]
 _KNOWN_TABLES: dict[type[Table], _TableFields] = {}
 
 
 def _fields_of(table: type[Table]) -> _TableFields:
-    """The defaults of a table, and by id: place among them, field, how to read it (None: a union, at the id of its number)."""
+    """The defaults of a table, and by id: the field and how to read it (None: a union, at the id of its number)."""
     if table not in _KNOWN_TABLES:
-        by_id: dict[int, tuple[int, WireField, _ReadField | None]] = {}
-        for index, field in enumerate(wire_fields(table)):
+        fields = wire_fields(table)
+        by_id: list[tuple[WireField, _ReadField | None] | None] = [None] * (1 + max((field.id for field in fields), default=-1))
+        for field in fields:
             is_union = isinstance(field.wire, UnionMember)
-            by_id[field.id - is_union] = (index, field, None if is_union else _READ[type(field.wire)])
-        _KNOWN_TABLES[table] = [field.default for field in wire_fields(table)], by_id
+            by_id[field.id - is_union] = (field, None if is_union else _READ[type(field.wire)])
+        _KNOWN_TABLES[table] = {field.name: field.default for field in fields}, by_id
     return _KNOWN_TABLES[table]
+
+
+class _TableLayout(NamedTuple):
+    """Where fields stand in a table: their places in order, their offsets by id, the vtable that says so."""
+
+    order: tuple[int, ...]
+    slots: dict[int, int]
+    vtable: int
+    alignment: int
 
 
 class TableWriter:
@@ -268,6 +293,7 @@ class TableWriter:
     def __init__(self, byte_alignment: int) -> None:
         self._out = bytearray()
         self._vtables: dict[bytes, int] = {}
+        self._layouts: dict[tuple[type[Table], tuple[int, ...]], _TableLayout] = {}
         self._byte_alignment = byte_alignment
 
     def file(self, root: Table, identifier: bytes) -> bytes:
@@ -279,29 +305,38 @@ class TableWriter:
 
     def _pad(self, alignment: int, ahead: int = 0) -> None:
         """Fills with zeros until the position `ahead` bytes on is a multiple of `alignment`."""
-        self._out += bytes(-(len(self._out) + ahead) % alignment)
+        missing = -(len(self._out) + ahead) % alignment
+        if missing:
+            self._out += bytes(missing)
 
     def _point(self, slot: int, target: int) -> None:
         _OFFSET.pack_into(self._out, slot, target - slot)
 
     def _table(self, table: Table) -> int:
         """Appends the table, then what it points to; returns its position."""
-        inline, children = _split(table)
-        inline.sort(key=lambda entry: -len(entry[1]))
+        ids, packed, children = _split(table)
+        layout = self._layouts.get((type(table), ids))
+        if layout is None:
+            layout = self._layouts[type(table), ids] = self._layout(ids, packed)
+        self._pad(layout.alignment, ahead=4)
+        position = len(self._out)
+        self._out += _I32.pack(position - layout.vtable)
+        for place in layout.order:
+            self._out += packed[place]
+        for field_id, write, value in children:
+            self._point(position + layout.slots[field_id], write(self, value))
+        return position
+
+    def _layout(self, ids: Sequence[int], packed: Sequence[bytes]) -> _TableLayout:
+        """Where these fields stand in a table: the widest first, without gaps once the first one is aligned."""
+        order = sorted(range(len(ids)), key=lambda place: -len(packed[place]))
         offset = 4
         slots: dict[int, int] = {}
-        for field_id, packed in inline:  # widest first: no gaps inside the table once its first field is aligned
-            slots[field_id] = offset
-            offset += len(packed)
-        vtable = self._vtable(slots, offset)
-        self._pad(8 if inline and len(inline[0][1]) == 8 else 4, ahead=4)
-        position = len(self._out)
-        self._out += _I32.pack(position - vtable)
-        for _, packed in inline:
-            self._out += packed
-        for field_id, write, value in children:
-            self._point(position + slots[field_id], write(self, value))
-        return position
+        for place in order:
+            slots[ids[place]] = offset
+            offset += len(packed[place])
+        alignment = 8 if order and len(packed[order[0]]) == 8 else 4
+        return _TableLayout(tuple(order), slots, self._vtable(slots, offset), alignment)
 
     def _vtable(self, slots: dict[int, int], table_bytes: int) -> int:
         """Position of a vtable with these field offsets, an earlier one if there is an equal one."""
@@ -341,21 +376,51 @@ class TableWriter:
 _WriteChild = Callable[[TableWriter, Any], int]
 
 
-def _split(table: Table) -> tuple[list[tuple[int, bytes]], list[tuple[int, _WriteChild, Any]]]:
-    """What a table stores in itself (id, bytes; four zero bytes for an offset), and what it points to (id, writer, value)."""
+def _split(table: Table) -> tuple[tuple[int, ...], list[bytes], list[tuple[int, _WriteChild, Any]]]:
+    """What a table stores in itself (ids; bytes, four zero ones for an offset), and what it points to (id, writer, value)."""
     inline: list[tuple[int, bytes]] = []
     children: list[tuple[int, _WriteChild, Any]] = []
-    for field in wire_fields(type(table)):
-        value = getattr(table, field.name)
-        if isinstance(field.wire, NumberField):
+    values = vars(table)
+    for field, pack, write in _written_fields(type(table)):
+        value = values[field.name]
+        if pack is not None:
             if value != field.default:
-                inline.append((field.id, _pack(table, field, field.wire.type, (value,))))
-        elif isinstance(field.wire, UnionMember):
+                inline.append((field.id, pack(value)))
+        elif write is None:
             _split_union(table, field, value, inline, children)
         elif not (value is None or (isinstance(field.wire, StringField | Blob) and not value)):
-            inline.append((field.id, bytes(4)))
-            children.append((field.id, _child_writer(table, field), value))
-    return inline, children
+            inline.append((field.id, _NO_OFFSET))
+            children.append((field.id, write, value))
+    return tuple([entry[0] for entry in inline]), [entry[1] for entry in inline], children
+
+
+_NO_OFFSET = bytes(4)
+_Pack = Callable[[Any], bytes]
+_KNOWN_FIELDS: dict[type[Table], list[tuple[WireField, _Pack | None, _WriteChild | None]]] = {}
+
+
+def _written_fields(table: type[Table]) -> list[tuple[WireField, _Pack | None, _WriteChild | None]]:
+    """The fields of a table with what packs a number, or what writes that which is pointed to (neither: a union)."""
+    if table not in _KNOWN_FIELDS:
+        _KNOWN_FIELDS[table] = [
+            (field, _number_packer(table, field), _child_writer(table, field)) for field in wire_fields(table)
+        ]
+    return _KNOWN_FIELDS[table]
+
+
+def _number_packer(table: type[Table], field: WireField) -> _Pack | None:
+    wire = field.wire
+    if not isinstance(wire, NumberField):
+        return None
+    pack_number, type_name = _STRUCTS[wire.type].pack, wire.type
+
+    def pack(value: Any) -> bytes:
+        try:
+            return pack_number(value)
+        except (struct.error, OverflowError):  # a member of an enumeration, or a number that does not fit
+            return _pack(table, field, type_name, (value,))
+
+    return pack
 
 
 def _split_union(
@@ -372,12 +437,12 @@ def _split_union(
         children.append((field.id, TableWriter._table, value))
 
 
-def _child_writer(table: Table, field: WireField) -> _WriteChild:
+def _child_writer(table: type[Table], field: WireField) -> _WriteChild | None:
     wire = field.wire
     if isinstance(wire, Vector):
         size = _STRUCTS[wire.type].size
         return lambda writer, value: writer.vector(len(value), _pack(table, field, wire.type, value), size)
-    return _WRITE[type(wire)]
+    return _WRITE.get(type(wire))
 
 
 _WRITE: dict[type[Any], _WriteChild] = {
@@ -389,9 +454,9 @@ _WRITE: dict[type[Any], _WriteChild] = {
 }
 
 
-def _pack(table: Table, field: WireField, type_name: str, values: tuple[Any, ...]) -> bytes:
+def _pack(table: type[Table], field: WireField, type_name: str, values: tuple[Any, ...]) -> bytes:
     plain = [value.value if isinstance(value, Enum) else value for value in values]
     try:
         return struct.pack(f"<{len(plain)}{_STRUCTS[type_name].format[1:]}", *plain)
     except (struct.error, OverflowError):
-        raise ModelError(f"{type(table).__name__}.{field.name}: must fit {type_name}, got {plain}") from None
+        raise ModelError(f"{table.__name__}.{field.name}: must fit {type_name}, got {plain}") from None

@@ -13,7 +13,6 @@ What the graph has no field for is kept in `extra` under the schema's field name
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from npu.graph.graph import Graph, Model, Op, Quantization, Signature, Tensor
 from npu.graph.ops import kind_of_code
 from npu.graph.verify import raw_bytes, verify_model
 from npu.graph.wire import UnknownMember
+from npu.records import replace
 from npu.tflite.flatbuffer import TableReader, aligned_view
 from npu.tflite.schema import (
     IDENTIFIER,
