@@ -46,6 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _answer(arguments: Sequence[str] | None) -> int:
     prepare_streams()
+    if arguments is None:
+        collect_rarely()
     given = sys.argv[1:] if arguments is None else list(arguments)
     parser = build_parser(with_delegates=not TOOLS.isdisjoint(given), given=given)
     _refuse_unknown_command(given, parser)
@@ -62,7 +64,6 @@ def _answer(arguments: Sequence[str] | None) -> int:
             say(f"npulab {__version__}\n" + (kernels.describe() if options.verbose else ""))
             return 0
         if arguments is None:
-            collect_rarely()
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy loads in half the time if its BLAS starts no threads
             kernels.prepare(options.command)
         return _run(options)
