@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from npu.compiler.block_config import BlockChooser
@@ -12,9 +12,20 @@ from npu.compiler.pointwise import shapes_to_try, with_shape
 from npu.compiler.schedule import describe
 from npu.compiler.state import GraphState, State
 from npu.isa.operations import Layout
+from npu.layouts import MapShape
+from npu.records import dataclass
 
-_NOTEWORTHY_CYCLES = 100
-"""A shape must save so much by the estimate: the registers of another one than its neighbours' must be set, and read before."""
+_SWITCH_CYCLES = 100
+"""What it costs to go from one shape to another: some twenty registers, and nothing of two layouts of the buffers overlaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """The steps so far, from the last one back, and their cycles."""
+
+    step: Step
+    cycles: float
+    before: _Path | None
 
 
 def reshape_pointwise(state: State) -> State:
@@ -29,14 +40,34 @@ def _reshaped(graph: GraphState, chooser: BlockChooser) -> GraphState:
 def _node(node: PlanNode, layouts: Mapping[Storage, Layout], chooser: BlockChooser) -> PlanNode:
     if node.program is None:
         return node
-    steps = tuple(_best(step, layouts, chooser) for step in node.program.steps)
+    steps = _fastest(node.program.steps, layouts, chooser)
     return replace(node, program=replace(node.program, steps=steps))
 
 
-def _best(step: Step, layouts: Mapping[Storage, Layout], chooser: BlockChooser) -> Step:
-    def cycles(form: Step) -> float:
-        return chooser.choose(describe(form, layouts, chooser.variant.memory_mode)).cycles
+def _fastest(steps: Sequence[Step], layouts: Mapping[Storage, Layout], chooser: BlockChooser) -> tuple[Step, ...]:
+    """The steps in the shapes whose cycles and changes take least in sum; of equal ones the steps' own."""
+    paths: dict[MapShape, _Path] = {}
+    for step in steps:
+        forms = [step, *(with_shape(step, shape) for shape in shapes_to_try(step, layouts))]
+        costs = [_cycles(form, layouts, chooser) for form in forms] if len(forms) > 1 else [0.0]
+        paths = {form.ofm.shape: _extended(paths, form, cost) for form, cost in zip(forms, costs, strict=True)}
+    path = min(paths.values(), key=lambda path: path.cycles, default=None)
+    found: list[Step] = []
+    while path is not None:
+        found.append(path.step)
+        path = path.before
+    return tuple(reversed(found))
 
-    forms = [with_shape(step, shape) for shape in shapes_to_try(step, layouts)]
-    best = min(forms, key=cycles, default=step)
-    return best if forms and cycles(best) + _NOTEWORTHY_CYCLES < cycles(step) else step
+
+def _extended(paths: Mapping[MapShape, _Path], step: Step, cycles: float) -> _Path:
+    """The least path that ends with `step`."""
+
+    def after(shape: MapShape) -> float:
+        return paths[shape].cycles + (_SWITCH_CYCLES if shape != step.ofm.shape else 0)
+
+    before = min(paths, key=after, default=None)
+    return _Path(step, cycles, None) if before is None else _Path(step, cycles + after(before), paths[before])
+
+
+def _cycles(step: Step, layouts: Mapping[Storage, Layout], chooser: BlockChooser) -> float:
+    return chooser.choose(describe(step, layouts, chooser.variant.memory_mode)).cycles
