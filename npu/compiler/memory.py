@@ -11,7 +11,7 @@ from npu.compiler.ir import Storage
 from npu.compiler.layout import storage_bytes, views
 from npu.compiler.lifetime import Lifetimes, LogicalBuffer, PlanNode, buffer_of, share_in_place, shared_spans, trace_lifetimes
 from npu.compiler.schedule import LARGEST_SLICE_BYTES, Job
-from npu.compiler.staging import CopySpeed, Transfer, plan_transfers
+from npu.compiler.staging import CopySpeed, StagingLimits, Transfer, TransferPlan, plan_transfers
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph
 from npu.hardware.variant import Variant
@@ -21,8 +21,14 @@ from npu.records import dataclass, replace
 _NOTEWORTHY = 1.02
 """Growth of the arena by staged slices from which on packing everything anew is tried."""
 
+_LOOSE = 1.1
+"""Times what is live at once that an arena must have for that: packing anew takes longer than all other planning."""
+
 _NEGLIGIBLE_SHARE = 128
 """One part in so many of the feature maps' peak is nothing that copies of constants need to save."""
+
+_WORTH_MEMORY = 0.99
+"""Copies ahead of what the maps leave room for must leave so much of the cycles at most."""
 
 _STAGING_SHARE = 4
 """One part in so many of a separate fast memory may be slices, even if no map leaves room for them."""
@@ -78,20 +84,30 @@ def plan_memory(
     slow = {buffer: span for buffer, span in groups.items() if buffer not in fast}
     arena, cache = allocate(list(slow.values())), allocate(list(fast.values()))
     places = _places(slow, arena, Region.ARENA, arena_start) | _places(fast, cache, Region.FAST, fast_start)
-    separate, limit = variant.memory_mode.has_separate_cache, variant.memory_mode.arena_cache_bytes
+    separate = variant.memory_mode.has_separate_cache
+    limit = variant.memory_mode.arena_cache_bytes if separate else arena_budget(variant)
     region, base = (Region.FAST, fast_start) if separate else (Region.ARENA, arena_start)
-    packer = Packer(list(fast.values()), cache) if separate else Packer(list(slow.values()), arena)
-    early, late = _staging_limits(packer.total_bytes, limit - base, jobs, goal, separate=separate)
+    maps, allocation = (list(fast.values()), cache) if separate else (list(slow.values()), arena)
+    limits = _staging_limits(allocation.total_bytes, limit - base, jobs, goal, separate=separate)
     starts, speed = lifetimes.starts, CopySpeed.on(variant)
-    transfers = [
-        tuple(plan_transfers(row, start, packer, early, late, speed)) if node.program else ()
-        for node, row, start in zip(nodes, jobs, starts, strict=False)
-    ]
+
+    def planned(*, is_ahead: bool) -> tuple[Packer, list[TransferPlan]]:
+        packer, rows = Packer(maps, allocation), zip(jobs, starts, strict=False)
+        return packer, [plan_transfers(row, start, packer, limits, speed, is_ahead=is_ahead) for row, start in rows]
+
+    packer, plans = planned(is_ahead=False)
+    if goal is Goal.PERFORMANCE and _waits(plans, jobs):
+        roomy, ahead = planned(is_ahead=True)
+        if _cycles(ahead) < _WORTH_MEMORY * _cycles(plans):
+            packer, plans = roomy, ahead
+    transfers = [plan.transfers for plan in plans]
     staged = [LiveRange(t.constants.bytes, max(t.issue - 1, 0), t.last) for row in transfers for t in row]
-    if not separate and packer.total_bytes > arena.total_bytes * _NOTEWORTHY:
-        joint = allocate([*slow.values(), *staged])
+    everything = [*slow.values(), *staged]
+    least = max(arena.total_bytes * _NOTEWORTHY, max(live_bytes(everything, lifetimes.events), default=0) * _LOOSE)
+    if not separate and packer.total_bytes > least:
+        joint = allocate(everything)
         if joint.total_bytes < packer.total_bytes:
-            packer = Packer([*slow.values(), *staged], joint)
+            packer = Packer(everything, joint)
             places = _places(slow, joint, Region.ARENA, arena_start)
             transfers = _moved(transfers, joint.offsets[len(slow) :])
     arena_bytes, fast_bytes = (arena.total_bytes, packer.total_bytes) if separate else (packer.total_bytes, 0)
@@ -108,17 +124,26 @@ def plan_memory(
     )
 
 
+def _cycles(plans: Sequence[TransferPlan]) -> float:
+    return sum(plan.cycles for plan in plans)
+
+
+def _waits(plans: Sequence[TransferPlan], jobs: Sequence[Sequence[Job]]) -> bool:
+    """Whether kernels wait for copies so long that memory may be spent on it."""
+    return sum(job.cycles for row in jobs for job in row) < _WORTH_MEMORY * _cycles(plans)
+
+
 def _staging_limits(
     maps_bytes: int, budget: int, jobs: Sequence[Sequence[Job]], goal: Goal, *, separate: bool
-) -> tuple[int, int]:
-    """Below how many bytes copies lie that can be made early, and those that are due.
+) -> StagingLimits:
+    """The limits of copies.
 
     Where the memory is for the NPU alone, there is room for two copies at a time at least.
     """
     copies = (job.constants.bytes for row in jobs for job in row if job.constants and job.is_staged)
     is_roomy = separate and goal is Goal.PERFORMANCE
     early = min(max(maps_bytes, 2 * max(copies, default=0)), budget) if is_roomy else maps_bytes
-    return early, early if goal is Goal.SIZE else max(budget, early + early // _NEGLIGIBLE_SHARE)
+    return StagingLimits(early, early if goal is Goal.SIZE else max(budget, early + early // _NEGLIGIBLE_SHARE))
 
 
 def arena_budget(variant: Variant) -> int:

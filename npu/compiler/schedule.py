@@ -55,6 +55,15 @@ _WORTH_READING_AGAIN = 0.8
 _WORTH_ENCODING_AGAIN = 1.1
 """How many times its own best cycles an operation may take to read weights as they are encoded for another one."""
 
+_MOST_PREFETCHED_BYTES = 128 * 1024
+"""Copies that are made while the port of the constants is idle take no more than this."""
+
+_WORTH_PREFETCHING = 0.1
+"""Such copies save at least this part of the operation's own cycles."""
+
+_WORTH_MEMORY = 0.01
+"""And this part of those before it."""
+
 _MOST_ROOMS = 2
 """Copies of constants that are read once may take so many times the room there is: slices are whole blocks of channels."""
 
@@ -80,12 +89,16 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How far kernels and copies of constants are by the estimate: when both are free, and when the last kernel started."""
+    """How far kernels and copies of constants are by the estimate: when both are free, and when the last kernel started.
+
+    `port_free` is when the last kernel that read constants in place had read them.
+    """
 
     port: PortRate
     kernel_free: float = 0.0
     kernel_started: float = 0.0
     engine_free: float = 0.0
+    port_free: float = 0.0
 
     @property
     def is_engine_idle(self) -> bool:
@@ -98,17 +111,26 @@ class Pace:
         return replace(self, engine_free=self.end)
 
     @property
+    def idle_cycles(self) -> float:
+        """How long nothing has passed the port of the constants when the last kernel ends."""
+        return self.kernel_free - max(self.engine_free, self.port_free)
+
+    @property
     def end(self) -> float:
         """When both are free."""
         return max(self.kernel_free, self.engine_free)
 
-    def after(self, cycles: float, copied_bytes: float) -> Pace:
-        """After one more kernel of `cycles`, whose constants, if they are copied, are so as soon as the engine is free."""
+    def after(self, cycles: float, copied_bytes: float, read_bytes: float = 0) -> Pace:
+        """After one more kernel of `cycles`, whose constants, if they are copied, are so as soon as the engine is free.
+
+        Or it reads them in place, which copies beside it are not taken to feel.
+        """
         engine, ready = self.engine_free, 0.0
         if copied_bytes:
             engine = ready = engine + (copied_bytes + COMMAND_BYTES) / self.port.read + self.port.read_latency
         started = max(self.kernel_free, ready)
-        return Pace(self.port, started + cycles + _JOB_CYCLES, started, engine)
+        read = max(self.port_free, started) + read_bytes / self.port.read if read_bytes else self.port_free
+        return Pace(self.port, started + cycles + _JOB_CYCLES, started, engine, read)
 
     def after_reading(self, cycles: float, read_bytes: float) -> Pace:
         """After one more kernel of `cycles` that reads constants where they are, through the port that copies would take."""
@@ -206,7 +228,8 @@ def make_jobs(
             spare, choice = room, chooser.choose(problem)
             new = [Job(step, choice, problem.accumulator, 0, step.ofm.shape[2], None, False, table, choice.cycles)]
         for job in new:
-            pace = pace.after(job.cycles, job.constants.bytes if job.is_staged and job.constants else 0)
+            size = job.constants.bytes if job.constants else 0
+            pace = pace.after(job.cycles, size if job.is_staged else 0, 0 if job.is_staged else size)
         jobs += new
     return jobs
 
@@ -236,21 +259,26 @@ def _with_least_strides(step: Step) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class Slicing:
-    """How an operation with constants is computed: channels and block of each slice, and whether these are copied first."""
+    """How an operation with constants is computed: channels and block of each slice, and how many of the first are copied."""
 
     slices: tuple[tuple[int, BlockChoice], ...]
-    is_staged: bool
+    staged: int
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether all are copied."""
+        return self.staged == len(self.slices)
 
     def room(self, problem: BlockProblem) -> float:
         """Bytes that its copies take: two slices at a time."""
-        largest = sorted(count for count, _ in self.slices)[-2:] if self.is_staged else []
+        largest = sorted(count for count, _ in self.slices[: self.staged])[-2:]
         return sum(largest) * problem.channel_bytes
 
     def after(self, pace: Pace, problem: BlockProblem) -> Pace:
         """The pace behind its last slice."""
-        for count, choice in self.slices:
+        for number, (count, choice) in enumerate(self.slices):
             size = count * problem.channel_bytes
-            if self.is_staged:
+            if number < self.staged:
                 pace = pace.after(choice.cycles, size)
             else:
                 pace = pace.after_reading(choice.cycles, size * _plane_blocks(problem, choice))
@@ -285,6 +313,8 @@ class _Encodings:
         def cycles(form: Slicing) -> float:
             return form.after(pace, problem).end - pace.end
 
+        if 0 < own.staged < len(own.slices):
+            return own
         fitting = [form for form in self._of(step) if form.is_staged or not own.is_staged]
         known = [alike for form in fitting if (alike := self._alike(problem, form, own.is_staged)) is not None]
         best = min(known, key=cycles, default=own)
@@ -307,18 +337,18 @@ class _Encodings:
             if choice is None:
                 return None
             slices.append((count, choice))
-        return Slicing(tuple(slices), is_staged)
+        return Slicing(tuple(slices), len(slices) if is_staged else 0)
 
 
 def _convolution_jobs(
     step: ConvolutionStep, problem: BlockProblem, form: Slicing, constants: Constants, table: int | None
 ) -> list[Job]:
     jobs, channel = [], 0
-    for count, choice in form.slices:
+    for number, (count, choice) in enumerate(form.slices):
         encoded = constants.add_weights(
             step.weights, slice(channel, channel + count), choice, step, is_depthwise=step.is_depthwise
         )
-        jobs.append(Job(step, choice, problem.accumulator, channel, count, encoded, form.is_staged, table, choice.cycles))
+        jobs.append(Job(step, choice, problem.accumulator, channel, count, encoded, number < form.staged, table, choice.cycles))
         channel += count
     return jobs
 
@@ -331,11 +361,16 @@ def _choose_form(problem: BlockProblem, room: int, chooser: BlockChooser, pace: 
     faster. Copies of what is read once are made within reason only.
     """
     in_place = chooser.choose(replace(problem, weights_in_place=True))
-    kept = Slicing(((problem.ofm[2], in_place),), is_staged=False)
+    kept = Slicing(((problem.ofm[2], in_place),), staged=0)
     is_read_once = _plane_blocks(problem, in_place) == 1
-    if not chooser.variant.memory_mode.stages_weights or (is_read_once and room < 2 * SMALLEST_SLICE_BYTES):
+    if not chooser.variant.memory_mode.stages_weights:
         return kept
-    copied = Slicing(tuple(_cut(problem, room, chooser, pace)), is_staged=True)
+    if is_read_once and goal is Goal.PERFORMANCE and not chooser.variant.memory_mode.has_separate_cache:
+        kept = _prefetched(problem, in_place, chooser, pace) or kept
+    if is_read_once and room < 2 * SMALLEST_SLICE_BYTES:
+        return kept
+    slices = _cut(problem, room, chooser, pace)
+    copied = Slicing(tuple(slices), staged=len(slices))
     needed = copied.room(problem)
     if is_read_once and needed > _MOST_ROOMS * room:
         return kept
@@ -346,6 +381,28 @@ def _choose_form(problem: BlockProblem, room: int, chooser: BlockChooser, pace: 
     elif needed <= room and not is_read_once:
         worth = _WORTH_READING_AGAIN
     return kept if in_place_cycles <= worth * copied_cycles else copied
+
+
+def _prefetched(problem: BlockProblem, in_place: BlockChoice, chooser: BlockChooser, pace: Pace) -> Slicing | None:
+    """The first channels from copies that are made while nothing else passes the port of the constants, the others in place.
+
+    None where that saves little of the operation, or of what the program has taken so far: it takes memory.
+    """
+    height, width, total = problem.ofm
+    unit = int(round_up(BRICK_DEPTH, chooser.variant.accelerator.ofm_ublock.depth))
+    room = min(pace.idle_cycles * pace.port.read, _MOST_PREFETCHED_BYTES)
+    count = min(int(room / problem.channel_bytes) // unit * unit, total)
+    if count < unit:
+        return None
+    depth = _even(count, int(LARGEST_SLICE_BYTES / problem.channel_bytes) // unit * unit, unit)
+    slices = _slices(replace(problem, ofm=(height, width, count)), depth, chooser)
+    staged = len(slices)
+    if count < total:
+        rest = total - count
+        slices.append((rest, chooser.choose(replace(problem, ofm=(height, width, rest), weights_in_place=True))))
+    form = Slicing(tuple(slices), staged)
+    saved = pace.kernel_free + in_place.cycles + _JOB_CYCLES - form.after(pace, problem).kernel_free
+    return form if saved > max(_WORTH_PREFETCHING * in_place.cycles, _WORTH_MEMORY * pace.kernel_free) else None
 
 
 def _plane_blocks(problem: BlockProblem, choice: BlockChoice) -> int:

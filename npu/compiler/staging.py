@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import accumulate
 
 from npu.compiler.allocate import LiveRange, Packer
 from npu.compiler.schedule import COMMAND_BYTES, Job
@@ -13,6 +15,12 @@ from npu.records import dataclass
 
 _KEEP_FOR = 24
 """A staged slice that is used again within this many jobs stays where it is."""
+
+_QUEUED_KERNELS = 2
+"""Kernels ahead of a transfer that may not have ended, or not have started, when it is issued."""
+
+_READING_SHARE = 0.5
+"""Part of its cycles in which a kernel that reads constants in place keeps their port from copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +48,36 @@ class CopySpeed:
         return CopySpeed(rate.read, float(rate.read_latency))
 
 
-def plan_transfers(jobs: Sequence[Job], start: int, packer: Packer, goal: int, limit: int, speed: CopySpeed) -> list[Transfer]:
-    """Transfers of one partition's staged slices in order of issue. `jobs[i]` is event `start + i`.
+@dataclass(frozen=True, slots=True)
+class StagingLimits:
+    """Below how many bytes copies lie that are made as early as possible, and those that are due."""
 
-    A transfer is issued as early as the DMA engine is idle by the estimate and its buffer fits below `goal` bytes; where it
-    can only be issued late it may lie anywhere below `limit`. A slice that fits nowhere is not copied: its jobs read it in
-    place. A buffer is taken one job before the issue, so that the kernel which may still run then is not waited for.
+    early: int
+    late: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransferPlan:
+    """Transfers of one partition in order of issue, and when its last kernel ends by the estimate."""
+
+    transfers: tuple[Transfer, ...] = ()
+    cycles: float = 0.0
+
+
+def plan_transfers(
+    jobs: Sequence[Job], start: int, packer: Packer, limits: StagingLimits, speed: CopySpeed, *, is_ahead: bool = False
+) -> TransferPlan:
+    """Transfers of one partition's staged slices. `jobs[i]` is event `start + i`.
+
+    A transfer is issued as early as the DMA engine is idle by the estimate and its buffer fits below the early limit; where it
+    can only be issued late it may lie anywhere below the other, and with `is_ahead` also as early as it takes that no kernel
+    waits. A slice that fits nowhere is not copied: its jobs read it in place. A buffer is taken one job before the issue, so
+    that the kernel which may still run then is not waited for.
     """
     uses = _uses(jobs)
     rate, latency = speed.bytes_per_cycle, speed.latency_cycles
+    clock = list(accumulate((job.cycles for job in jobs), initial=0.0))
+    latest = _latest_starts(uses, clock, speed) if is_ahead else [math.inf] * len(uses)
     transfers: list[Transfer] = []
     kernel_free = engine_free = previous_start = 0.0
     pending = 0
@@ -58,7 +87,9 @@ def plan_transfers(jobs: Sequence[Job], start: int, packer: Packer, goal: int, l
             is_due = use == event
             if not is_due and engine_free > kernel_free:
                 break
-            offset = _place(packer, constants.bytes, start + event, start + last, (goal, limit) if is_due else (goal,))
+            is_needed = is_due or (latest[pending] <= clock[event + 1] and not _is_port_taken(jobs, event, rate))
+            sizes = (limits.early, limits.late) if is_needed else (limits.early,)
+            offset = _place(packer, constants.bytes, start + event, start + last, sizes)
             if offset is None and not is_due:
                 break
             if offset is not None:
@@ -68,7 +99,25 @@ def plan_transfers(jobs: Sequence[Job], start: int, packer: Packer, goal: int, l
         ready = engine_free if transfers and transfers[-1].use <= start + event <= transfers[-1].last else 0.0
         previous_start = max(kernel_free, ready)
         kernel_free = previous_start + job.cycles
-    return transfers
+    return TransferPlan(tuple(transfers), kernel_free)
+
+
+def _is_port_taken(jobs: Sequence[Job], event: int, rate: float) -> bool:
+    """Whether the job before which a copy would be issued, or one that may still run then, reads constants in place."""
+    return any(
+        job.constants is not None and not job.is_staged and job.constants.bytes > _READING_SHARE * job.cycles * rate
+        for job in jobs[max(event - _QUEUED_KERNELS, 0) : event + 1]
+    )
+
+
+def _latest_starts(uses: Sequence[tuple[WeightSlice, int, int]], clock: Sequence[float], speed: CopySpeed) -> list[float]:
+    """When each copy must begin so that no kernel waits for it or for one behind it; `clock[i]` is when job i would start."""
+    starts, following = [], math.inf
+    for constants, use, _ in reversed(uses):
+        copied = (constants.bytes + COMMAND_BYTES) / speed.bytes_per_cycle + speed.latency_cycles
+        following = min(following, clock[use]) - copied
+        starts.append(following)
+    return starts[::-1]
 
 
 def _place(packer: Packer, size: int, issue: int, last: int, limits: Sequence[int]) -> int | None:

@@ -164,7 +164,7 @@ def test_explain_fits_the_terminal_and_its_shares_are_shares(name: str, width: i
 
 
 def test_explain_names_bounds_losses_and_free_shapes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", str(DIGITS)]) == 0
+    assert main(["explain", str(DIGITS), "--optimise", "size"]) == 0
     text = capsys.readouterr().out
     assert "- 1 input channel costs as much as 8" in text
     assert "10 output channels" not in text  # the last layer is bound by its weights: more channels are not free

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import npu
 from npu.compiler.compiled import Usage
 from npu.compiler.goal import Goal
 from npu.compiler.schedule import LARGEST_SLICE_BYTES
+from npu.graph import attributes as at
+from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Signature
 from npu.hardware.choice import Hardware
 from npu.isa.operations import Dma
 from npu.tflite.writer import write_model
 from npu.toolchain.session import Session
 
+from tests.support.builder import ModelBuilder
 from tests.support.layers import pointwise_pair
 
 
@@ -53,6 +57,33 @@ def test_an_arena_beyond_its_limit_still_has_room_for_copies() -> None:
     beyond, usage = copies(content, Hardware("ethos-u55-128", arena_cache_bytes=65536))
     assert usage.arena_bytes > 65536
     assert beyond == within
+
+
+def heavy_weights_behind_a_pooling() -> bytes:
+    """A pooling that reads no constants, as long as it takes to copy a part of the weights that follow."""
+    b, random = ModelBuilder(), np.random.default_rng(3)
+    x = b.input((1, 32, 32, 32), DType.INT8, scale=0.05)
+    pool = at.Pool2DOptions(at.Padding.VALID, 8, 8, 8, 8)
+    mid = b.op("MAX_POOL_2D", [x], (1, 4, 4, 32), DType.INT8, 0.05, attributes=pool)
+    weights = b.constant(random.integers(-127, 128, (192, 512)).astype(np.int8), scale=0.01)
+    y = b.op("FULLY_CONNECTED", [mid, weights, None], (1, 192), DType.INT8, 0.5, attributes=at.FullyConnectedOptions())
+    b.output(y)
+    return b.build()
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u55-256"])
+def test_weights_are_copied_while_nothing_else_passes_their_port_unless_size_counts(target: str) -> None:
+    content = heavy_weights_behind_a_pooling()
+    copied, usage = copies(content, Hardware(target))
+    assert copied > 8 * 1024
+    assert usage.arena_bytes >= 32 * 32 * 32 + 4 * 4 * 32 + 8 * 1024
+    _, least = copies(content, Hardware(target), Goal.SIZE)
+    assert least.arena_bytes == 32 * 32 * 32 + 4 * 4 * 32
+
+
+def test_copies_ahead_stay_within_the_limit_of_the_arena() -> None:
+    _, usage = copies(heavy_weights_behind_a_pooling(), Hardware("ethos-u55-256", arena_cache_bytes=48 * 1024))
+    assert usage.arena_bytes <= 48 * 1024
 
 
 def two_graphs() -> Model:
