@@ -52,11 +52,11 @@ def _fastest(steps: Sequence[Step], layouts: Mapping[Storage, Layout], chooser: 
         costs = [_cycles(form, layouts, chooser) for form in forms] if len(forms) > 1 else [0.0]
         paths = {form.ofm.shape: _extended(paths, form, cost) for form, cost in zip(forms, costs, strict=True)}
     path = min(paths.values(), key=lambda path: path.cycles, default=None)
-    found: list[Step] = []
+    steps_back: list[Step] = []
     while path is not None:
-        found.append(path.step)
+        steps_back.append(path.step)
         path = path.before
-    return tuple(reversed(found))
+    return tuple(reversed(steps_back))
 
 
 def _extended(paths: Mapping[MapShape, _Path], step: Step, cycles: float) -> _Path:
