@@ -165,6 +165,8 @@ def order_lines() -> Iterator[str]:
 def sequences() -> Iterator[tuple[str, list[int]]]:
     """Weights in stream order, of one kind or of several that follow one another."""
     yield from SEQUENCES.items()
+    for first, zeros, last in ((0, 5, 1), (0, 40, 9), (1, 300, 1), (0, 3000, 2), (3, 1, 3), (0, 1, 0)):
+        yield f"{zeros} zeros between {first} and {last}", [*[7] * first, *[0] * zeros, *[-3] * last]
     rng = np.random.default_rng(9)
     for number in range(60):
         parts = []
@@ -185,6 +187,8 @@ def stream_lines() -> Iterator[str]:
         stream = encode_symbols(symbols)
         assert decode_symbols(stream, symbols.size).tolist() == sequence
         yield f"{name}, {symbols.size} weights: {len(stream)} bytes, {digest([stream.hex(), encode_naively(symbols).hex()])}"
+        others = (0, 1, 2, symbols.size // 2, symbols.size - 1, symbols.size + 1, symbols.size + 40)
+        yield f"{name} as of other sizes: {digest([outcome(decode_symbols, stream, count) for count in others])}"
         if symbols.size < 10_000:
             yield f"{name} damaged: {digest([damaged(stream, symbols.size, rng) for _ in range(25)])}"
 
