@@ -12,9 +12,9 @@ _TOGETHER = 8
 """Rows whose sums are computed side by side: one sum waits for each of its additions."""
 
 
-@kernel(ty.void(ty.constant(ty.float32, 2), ty.float32[::1]))
-def sum_rows(rows, out):  # type: ignore[no-untyped-def]
-    """out (n) = sums of rows (n, k)."""
+@kernel(ty.void(ty.constant(ty.float32, 2), ty.float32, ty.float32[::1]))
+def sum_rows(rows, divisor, out):  # type: ignore[no-untyped-def]
+    """out (n) = sums of rows (n, k), divided."""
     count, width = rows.shape
     start, pitch = np.int64(rows.ctypes.data), 4 * width
     whole = count - count % _TOGETHER
@@ -30,10 +30,10 @@ def sum_rows(rows, out):  # type: ignore[no-untyped-def]
             f += load_float(at + 5 * pitch)
             g += load_float(at + 6 * pitch)
             h += load_float(at + 7 * pitch)
-        out[first], out[first + 1], out[first + 2], out[first + 3] = a, b, c, d
-        out[first + 4], out[first + 5], out[first + 6], out[first + 7] = e, f, g, h
+        out[first], out[first + 1], out[first + 2], out[first + 3] = a / divisor, b / divisor, c / divisor, d / divisor
+        out[first + 4], out[first + 5], out[first + 6], out[first + 7] = e / divisor, f / divisor, g / divisor, h / divisor
     for row in range(whole, count):
         total = np.float32(0)
         for k in range(width):
             total += rows[row, k]
-        out[row] = total
+        out[row] = total / divisor

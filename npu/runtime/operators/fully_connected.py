@@ -20,6 +20,7 @@ from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import (
     INTEGER_RANGE,
     activation_bounds,
+    bound_again,
     float_bounds,
     multipliers,
     quantized_range,
@@ -58,12 +59,20 @@ def _float(node: OperatorNode) -> Run:
     ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
     units, depth = weights.shape
     low, high = float_bounds(node, node.attributes.fused_activation_function)
-    constant = np.ascontiguousarray(weights.array.T) if weights.is_constant else None
+    matrix = np.empty((depth, units), np.float32)
+    if weights.is_constant:
+        matrix[...] = weights.array.T
+
+    def arguments() -> tuple[Array, Array, Array]:
+        return ifm.array.reshape(-1, depth), matrix, output.array.reshape(-1, units)
+
+    multiply = bound_again(multiply_in_order, (ifm, output), arguments)
 
     def run() -> None:
-        matrix = np.ascontiguousarray(weights.array.T) if constant is None else constant
+        if not weights.is_constant:
+            matrix[...] = weights.array.T
+        multiply()
         sums = output.array.reshape(-1, units)
-        multiply_in_order(ifm.array.reshape(-1, depth), matrix, sums)
         if bias is not None:
             np.add(sums, bias.array.reshape(-1), out=sums)
         np.clip(sums, low, high, out=sums)

@@ -14,7 +14,15 @@ from npu.numerics.scaling import quantize_multiplier, round_away
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels.reduction import sum_rows
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import INTEGER_RANGE, ints, normalized_axis, requantize, require_quantized, scaled
+from npu.runtime.operators.common import (
+    INTEGER_RANGE,
+    bound_again,
+    ints,
+    normalized_axis,
+    requantize,
+    require_quantized,
+    scaled,
+)
 from npu.runtime.types import for_codes
 
 
@@ -36,7 +44,7 @@ def _sum_in_order(values: Array, axes: tuple[int, ...]) -> Array:
     kept = [i for i in range(values.ndim) if i not in axes]
     rows = values.transpose(*kept, *axes).reshape(_count(values.shape, kept), _count(values.shape, axes))
     total = np.empty(len(rows), np.float32)
-    sum_rows(np.ascontiguousarray(rows, np.float32), total)
+    sum_rows(np.ascontiguousarray(rows, np.float32), 1.0, total)
     return total
 
 
@@ -47,7 +55,7 @@ def _count(shape: tuple[int, ...], axes: Sequence[int]) -> int:
 def build_mean(node: OperatorNode) -> Run:
     ifm, output = node.input(0), node.output()
     if ifm.dtype is DType.FLOAT32:
-        return _reduce(node, lambda x, axes: _sum_in_order(x, axes) / np.float32(_count(x.shape, axes)))
+        return _mean_of_rows(node) or _reduce(node, lambda x, axes: _sum_in_order(x, axes) / np.float32(_count(x.shape, axes)))
     if ifm.dtype in (DType.INT32, DType.INT64):
 
         def integer(x: Array, axes: tuple[int, ...]) -> Array:
@@ -68,6 +76,17 @@ def build_mean(node: OperatorNode) -> Run:
         return requantize(total.reshape(-1), divided(factor, count), output.zero_point, limits)
 
     return _reduce(node, quantized)
+
+
+def _mean_of_rows(node: OperatorNode) -> Run | None:
+    """The mean over the last axes, which are known: one call; None if there is more to do."""
+    ifm, axis, output = node.input(0), node.known(1), node.output()
+    rank = len(ifm.shape)
+    axes = () if axis is None else reduced_axes(ints(node.input(1)), rank)
+    count = _count(ifm.shape, axes)
+    if not axes or axes != tuple(range(rank - len(axes), rank)) or not count:
+        return None
+    return bound_again(sum_rows, (ifm, output), lambda: (ifm.array.reshape(-1, count), count, output.array.reshape(-1)))
 
 
 def divided(factor: tuple[int, int], count: int) -> tuple[Array, Array]:

@@ -31,7 +31,7 @@ def test_several_numbers_come_out_as_a_tuple() -> None:
 
 def test_arrays_are_read_and_written_in_place() -> None:
     out = np.zeros(2, np.float32)
-    assert sum_rows(np.array([[1, 2, 3], [4, 5, 6]], np.float32), out) is None
+    assert sum_rows(np.array([[1, 2, 3], [4, 5, 6]], np.float32), 1, out) is None
     assert out.tolist() == [6, 15]
 
 
