@@ -24,7 +24,7 @@ from npu.numerics.arrays import Array
 from npu.tflite.writer import write_model
 
 from tests.naive.lstm import STREAM, Cell
-from tests.naive.operations import sigmoid
+from tests.naive.operations import sigmoid, tanh
 from tests.support.compatibility import reference
 
 Formula = Callable[[Model, Sequence[Array]], Array]
@@ -148,10 +148,37 @@ def _limits(ofm: Tensor, fused: FusedActivation) -> tuple[int, int]:
 
 def logistic_int16(model: Model, inputs: Sequence[Array]) -> Array:
     """LOGISTIC int16: the hardware's function of a number with 12 fraction bits times 3, however large that is."""
-    ifm, _ = _ends(model.graphs[0])
-    multiplier = _multiplier(float(_scale(ifm)) * 0x3000)
-    values = [sigmoid(_rescaled(value, multiplier)) for value in inputs[0].ravel().tolist()]
-    return np.array(values, np.int16).reshape(inputs[0].shape)
+    return _of_every(inputs[0], sigmoid, _fraction_bits(model))
+
+
+def tanh_int16(model: Model, inputs: Sequence[Array]) -> Array:
+    """TANH int16: as LOGISTIC."""
+    return _of_every(inputs[0], tanh, _fraction_bits(model))
+
+
+def relu_int16(model: Model, inputs: Sequence[Array]) -> Array:
+    """RELU int16: the input times the ratio of the scales, however large, and no number below 0."""
+    return _of_every(inputs[0], lambda value: max(0, min(32767, value)), _ratio(model))
+
+
+def absolute_int16(model: Model, inputs: Sequence[Array]) -> Array:
+    """ABS int16: the magnitude times the ratio of the scales in double precision."""
+    return _of_every(abs(inputs[0].astype(np.int32)), lambda value: min(32767, value), _ratio(model))
+
+
+def _fraction_bits(model: Model) -> tuple[int, int]:
+    return _multiplier(float(_scale(_ends(model.graphs[0])[0])) * 0x3000)
+
+
+def _ratio(model: Model) -> tuple[int, int]:
+    ifm, ofm = _ends(model.graphs[0])
+    return _multiplier(float(_scale(ifm)) / float(_scale(ofm)))
+
+
+def _of_every(values: Array, function: Callable[[int], int], multiplier: tuple[int, int]) -> Array:
+    """A function of every rescaled value, as int16."""
+    made = [function(_rescaled(value, multiplier)) for value in values.ravel().tolist()]
+    return np.array(made, np.int16).reshape(values.shape)
 
 
 def prelu_int16(model: Model, inputs: Sequence[Array]) -> Array:

@@ -18,6 +18,7 @@ from npu.runtime.kernels.integer_functions import divide as quotient
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import (
     activation_bounds,
+    compute_in_parts,
     float_bounds,
     multipliers,
     quantized_range,
@@ -44,11 +45,11 @@ def _plain(node: OperatorNode, function: Binary) -> Run:
         bounds = float_bounds(node, _activation(node), output.array.dtype)
     is_clamped = bounds != (None, None) and hasattr(node.attributes, "fused_activation_function")
 
-    def run() -> None:
-        result = function(left.array, right.array)
-        output.array[...] = np.clip(result, *bounds) if is_clamped else result
+    def clamped(x: Array, y: Array) -> Array:
+        result: Array = np.clip(function(x, y), *bounds)
+        return result
 
-    return run
+    return lambda: compute_in_parts(clamped if is_clamped else function, (left.array, right.array), output.array)
 
 
 def _is_quantized(node: OperatorNode) -> bool:
@@ -71,12 +72,12 @@ def _sum(node: OperatorNode, function: Binary) -> Run:
     scaling = multipliers([twice / ((1 << shift) * output.scale)])
     limits = quantized_range(node, _activation(node), output)
 
-    def run() -> None:
-        x = scaled((left.array.astype(np.int64) - left.zero_point) << shift, left_factor)
-        y = scaled((right.array.astype(np.int64) - right.zero_point) << shift, right_factor)
-        output.array[...] = requantize(function(x, y), scaling, output.zero_point, limits)
+    def total(a: Array, b: Array) -> Array:
+        x = scaled((a.astype(np.int64) - left.zero_point) << shift, left_factor)
+        y = scaled((b.astype(np.int64) - right.zero_point) << shift, right_factor)
+        return requantize(function(x, y), scaling, output.zero_point, limits)
 
-    return run
+    return lambda: compute_in_parts(total, (left.array, right.array), output.array)
 
 
 def _has_power_of_two_scales(node: OperatorNode) -> bool:
@@ -93,13 +94,13 @@ def _sum_power_of_two(node: OperatorNode, function: Binary) -> Run:
         raise node.fail(f"one operand's power-of-two scale must be the output's and none above it, got exponents {exponents}")
     low, high = quantized_range(node, _activation(node), output)
 
-    def run() -> None:
-        x = scaled(left.array, (1 << 30, shifts[0] + 1)) if shifts[0] else left.array.astype(np.int64)
-        y = scaled(right.array, (1 << 30, shifts[1] + 1)) if shifts[1] else right.array.astype(np.int64)
-        total = np.clip(function(x, y), -32768, 32767)
-        output.array[...] = np.clip(total, low, high)
+    def total(a: Array, b: Array) -> Array:
+        x = scaled(a, (1 << 30, shifts[0] + 1)) if shifts[0] else a.astype(np.int64)
+        y = scaled(b, (1 << 30, shifts[1] + 1)) if shifts[1] else b.astype(np.int64)
+        result: Array = np.clip(np.clip(function(x, y), -32768, 32767), low, high)
+        return result
 
-    return run
+    return lambda: compute_in_parts(total, (left.array, right.array), output.array)
 
 
 def build_add(node: OperatorNode) -> Run:
@@ -135,12 +136,11 @@ def build_mul(node: OperatorNode) -> Run:
     scaling = multipliers([_product_factor(node)])
     limits = quantized_range(node, _activation(node), output)
 
-    def run() -> None:
-        x = left.array.astype(np.int64) - left.zero_point
-        y = right.array.astype(np.int64) - right.zero_point
-        output.array[...] = requantize(x * y, scaling, output.zero_point, limits)
+    def product(a: Array, b: Array) -> Array:
+        x, y = a.astype(np.int64) - left.zero_point, b.astype(np.int64) - right.zero_point
+        return requantize(x * y, scaling, output.zero_point, limits)
 
-    return run
+    return lambda: compute_in_parts(product, (left.array, right.array), output.array)
 
 
 def build_div(node: OperatorNode) -> Run:
@@ -167,16 +167,14 @@ def _quantized_quotient(node: OperatorNode) -> Run:
     multiplier, shift = quantize_multiplier(float(np.float32(left.scale) / divisor))
     limits = quantized_range(node, _activation(node), output)
 
-    def run() -> None:
-        x, y = np.broadcast_arrays(
-            left.array.astype(np.int64) - left.zero_point, right.array.astype(np.int64) - right.zero_point
-        )
+    def divided(a: Array, b: Array) -> Array:
+        x, y = np.broadcast_arrays(a.astype(np.int64) - left.zero_point, b.astype(np.int64) - right.zero_point)
         if np.any(y == 0):
             raise node.fail("divisor must not be 0")
-        x, y = np.broadcast_arrays(x, y)
-        output.array[...] = np.clip(quotient(x, y, multiplier, shift) + output.zero_point, *limits)
+        result: Array = np.clip(quotient(x, y, multiplier, shift) + output.zero_point, *limits)
+        return result
 
-    return run
+    return lambda: compute_in_parts(divided, (left.array, right.array), output.array)
 
 
 def build_squared_difference(node: OperatorNode) -> Run:
@@ -190,12 +188,12 @@ def build_squared_difference(node: OperatorNode) -> Run:
     scaling = multipliers([twice * twice / ((1 << shift * 2) * output.scale)])
     limits = quantized_range(node, FusedActivation.NONE, output)
 
-    def run() -> None:
-        x = scaled((left.array.astype(np.int64) - left.zero_point) << shift, left_factor)
-        y = scaled((right.array.astype(np.int64) - right.zero_point) << shift, right_factor)
-        output.array[...] = requantize((x - y) * (x - y), scaling, output.zero_point, limits)
+    def square(a: Array, b: Array) -> Array:
+        x = scaled((a.astype(np.int64) - left.zero_point) << shift, left_factor)
+        y = scaled((b.astype(np.int64) - right.zero_point) << shift, right_factor)
+        return requantize((x - y) * (x - y), scaling, output.zero_point, limits)
 
-    return run
+    return lambda: compute_in_parts(square, (left.array, right.array), output.array)
 
 
 def _elementwise(function: Binary) -> Callable[[OperatorNode], Run]:
@@ -250,7 +248,10 @@ def build_power(node: OperatorNode) -> Run:
         power_float(np.ascontiguousarray(a).ravel(), np.ascontiguousarray(b).ravel(), result.ravel())
         return result
 
-    return _plain(node, power)
+    def run() -> None:  # as a whole: it looks at the shapes of its operands
+        output.array[...] = power(node.input(0).array, node.input(1).array)
+
+    return run
 
 
 def build_add_n(node: OperatorNode) -> Run:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import is_not
 from typing import Any
 
@@ -126,6 +126,31 @@ def scaled(values: Array, factor: tuple[int, int]) -> Array:
     """values * factor with two roundings, unclamped, int64."""
     scaling = np.array([factor[0]], np.int64), np.array([factor[1]], np.int64)
     return requantize(values, scaling, 0, (-(1 << 62), 1 << 62))
+
+
+MOST_AT_ONCE = 1 << 22
+"""Elements of an output that are computed at once where what is in between takes many bytes for each."""
+
+
+def compute_in_parts(function: Callable[..., Array], operands: Sequence[Array], out: Array) -> None:
+    """Set `out` to an element-wise function of broadcast operands; a small file may ask for a large output."""
+    if out.size <= MOST_AT_ONCE:
+        out[...] = function(*operands)
+        return
+    whole = [np.broadcast_to(operand, out.shape) for operand in operands]
+    for part in _boxes(out.shape):
+        out[part] = function(*(operand[part] for operand in whole))
+
+
+def _boxes(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
+    """Boxes of at most MOST_AT_ONCE elements that make up a shape."""
+    inner = math.prod(shape[1:])
+    for start in range(0, shape[0], max(MOST_AT_ONCE // inner, 1)):
+        first = slice(start, start + max(MOST_AT_ONCE // inner, 1))
+        if inner <= MOST_AT_ONCE:
+            yield (first,)
+        else:
+            yield from ((first, *rest) for rest in _boxes(shape[1:]))
 
 
 def bound_again(kernel: Kernel, tensors: Sequence[RuntimeTensor], arguments: Callable[[], tuple[Any, ...]]) -> Run:

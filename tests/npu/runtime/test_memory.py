@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.runtime.interpreter import CpuInterpreter
+from npu.runtime.operators import common
 
 from tests.support.builder import ModelBuilder
+from tests.support.litert import run_reference
 
 CHAIN = 6
 X = np.arange(-512, 512, dtype=np.float32).reshape(1, 1024)
@@ -91,3 +95,35 @@ def test_a_variable_of_zeros_takes_no_memory_until_it_is_written() -> None:
 
 def _resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+BROADCAST: dict[str, tuple[DType, at.Attributes | None]] = {
+    "ADD": (DType.INT8, at.AddOptions()),
+    "SUB": (DType.INT16, at.SubOptions()),
+    "MUL": (DType.UINT8, at.MulOptions()),
+    "SQUARED_DIFFERENCE": (DType.INT8, None),
+    "DIV": (DType.UINT8, at.DivOptions()),
+    "FLOOR_MOD": (DType.INT32, None),
+}
+
+
+@pytest.mark.parametrize("kind", BROADCAST)
+def test_two_rows_that_make_a_large_map_take_no_more_than_the_map(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in between takes eight bytes an element; it is there for a part of the elements at a time."""
+    monkeypatch.setattr(common, "MOST_AT_ONCE", 5_000)
+    dtype, options = BROADCAST[kind]
+    b, scale = ModelBuilder(), None if dtype is DType.INT32 else 0.1
+    x, y = b.input((1, 700, 1, 2), dtype, scale=scale), b.input((2, 1, 600, 1), dtype, scale=scale)
+    b.output(b.op(kind, [x, y], (2, 700, 600, 2), dtype, scale=scale, attributes=options))
+    content, rng = b.build(), np.random.default_rng(7)
+    inputs = [rng.integers(1, 100, shape).astype(dtype.numpy) for shape in ((1, 700, 1, 2), (2, 1, 600, 1))]
+    interpreter = CpuInterpreter(model_content=content)
+    interpreter.allocate_tensors()
+    for index, value in zip((x, y), inputs, strict=True):
+        interpreter.set_tensor(index, value)
+    tracemalloc.start()
+    interpreter.invoke()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 20
+    np.testing.assert_array_equal(interpreter.get_tensor(2), run_reference(content, inputs)[0])
