@@ -69,7 +69,7 @@ def page(results: Mapping[str, Any], campaign: Mapping[str, Any], samples: Mappi
 def _mutants(packages: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
     """All samples as they were tried, the newest of a package first; packages by that, worst first."""
     yield from _TESTS.splitlines()
-    yield "| package | seed | mutants | tried | equivalent | killed of the rest | | 95 % interval |"
+    yield "| package | seed | mutants | tried | equivalent | killed of the rest | share | 95 % interval |"
     yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |"
     for package, samples in sorted(packages.items(), key=lambda item: _score(item[1][-1])):
         for sample in reversed(samples):
