@@ -64,6 +64,7 @@ def _context() -> Any:
     context.codegen()._library_class = _LlvmText
     context.allow_dynamic_globals = False  # addresses of this process
     context.get_executable = _no_executable
+    context.get_abi_sizeof = functools.cache(context.get_abi_sizeof)  # which asks LLVM by a module of its own
     return context
 
 
