@@ -214,9 +214,9 @@ def _expand(symbols, nw, runs, has_runs, is_new, table, output, count):  # type:
     worst = np.int16(0)
     if not has_runs:
         for k in range(nw):
-            value = table[symbols[k]]
+            value = table[symbols[np.uint64(k)]]
             worst = max(worst, value)
-            output[count + k] = value
+            output[np.uint64(count) + np.uint64(k)] = value
         return SYMBOL_RANGE if worst == SYMBOLS else OK, count + nw
     z = 0
     if is_new:

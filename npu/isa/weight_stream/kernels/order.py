@@ -49,15 +49,22 @@ def _copy_lanes(source, at, target, to):  # type: ignore[no-untyped-def]
     target[to + np.uint64(4)], target[to + np.uint64(5)], target[to + np.uint64(6)], target[to + np.uint64(7)] = e, f, g, h
 
 
-@kernel(ty.uint16(ty.int16[::1], ty.uint64, ty.int8[::1], ty.uint64, ty.uint64))
+@kernel(ty.void(ty.int16[::1], ty.uint64, ty.int8[::1], ty.uint64, ty.uint64))
 def _split_lanes(source, at, target, to, other):  # type: ignore[no-untyped-def]
-    """The first and last four of LANES symbols as bytes to two places, in `_copy_lanes`' form. Above 255: one is no int8."""
+    """The first and last four of LANES symbols as bytes to two places, in `_copy_lanes`' form."""
     a, b, c, d = source[at], source[at + np.uint64(1)], source[at + np.uint64(2)], source[at + np.uint64(3)]
     e, f, g, h = source[at + np.uint64(4)], source[at + np.uint64(5)], source[at + np.uint64(6)], source[at + np.uint64(7)]
     target[to], target[to + np.uint64(1)], target[to + np.uint64(2)], target[to + np.uint64(3)] = a, b, c, d
     target[other], target[other + np.uint64(1)], target[other + np.uint64(2)], target[other + np.uint64(3)] = e, f, g, h
-    first = np.uint16(a + 128) | np.uint16(b + 128) | np.uint16(c + 128) | np.uint16(d + 128)
-    return first | np.uint16(e + 128) | np.uint16(f + 128) | np.uint16(g + 128) | np.uint16(h + 128)
+
+
+@kernel(ty.boolean(ty.int16[::1]))
+def _are_bytes(symbols):  # type: ignore[no-untyped-def]
+    """Whether all symbols are int8."""
+    bits = np.uint16(0)
+    for k in range(symbols.shape[0]):
+        bits |= np.uint16(symbols[np.uint64(k)] + 128)
+    return bits <= 255
 
 
 @kernel(ty.int64(ty.int16[::1], ty.int16[::1], ty.int8[::1], ty.int64[::1], ty.record(ORDER)[::1], ty.int64))
@@ -69,14 +76,13 @@ def move(symbols, weights, groups, places, orders, direction):  # type: ignore[n
     first padding symbol that is not 0, else -1; NO_BYTE if a weight for `groups` is none.
     """
     order = orders[0]
-    extremes = np.uint16(0)
     mode, depth, ifm_depth = order.mode, order.depth, order.ifm_depth
     kernel_height, kernel_width = order.kernel_height, order.kernel_width
     block_depth, ifm_block_depth = order.block_depth, order.ifm_block_depth
     ofm_ublock, ifm_ublock = order.ofm_ublock_depth, order.ifm_ublock_depth
     sub_height, sub_width, rounding = order.sub_kernel_height, order.sub_kernel_width, order.element_rounding
     channel_start, channel_step = order.channel_start, order.channel_step
-    at, stray = np.int64(0), np.int64(-1)
+    at, stray, group_bytes = np.int64(0), np.int64(-1), np.uint64(order.group_bytes)
     for block in range(0, depth, block_depth):
         block_channels = min(block_depth, depth - block)
         for ifm_block in range(0, 1 if mode == DEPTHWISE else ifm_depth, ifm_block_depth):
@@ -103,7 +109,18 @@ def move(symbols, weights, groups, places, orders, direction):  # type: ignore[n
                                         place = ((top + y) * kernel_width + left + x) * ifm_depth + first
                                         one, other = places[place], places[place + 4]
                                         is_split = places[place + 3] == one + 3 and places[place + 7] == other + 3
-                                    for o in range(block + ublock, block + ublock + ofm_ublock):
+                                    start = block + ublock
+                                    if is_split:
+                                        for o in range(start, min(start + ofm_ublock, depth)):
+                                            channel = np.uint64(channel_start + o * channel_step)
+                                            to = channel // np.uint64(GROUP) * group_bytes + channel % np.uint64(
+                                                GROUP
+                                            ) * np.uint64(4)
+                                            a, b = to + np.uint64(one), to + np.uint64(other)
+                                            _split_lanes(symbols, np.uint64(at), groups, a, b)
+                                            at += LANES
+                                        start = min(start + ofm_ublock, depth)
+                                    for o in range(start, block + ublock + ofm_ublock):
                                         row = (channel_start + o * channel_step) * kernel_height + top + y
                                         base = (row * kernel_width + left + x) * ifm_depth + first
                                         used = max(np.int64(0), min(lanes, ifm_depth - first))
@@ -112,14 +129,9 @@ def move(symbols, weights, groups, places, orders, direction):  # type: ignore[n
                                         if direction == TO_GROUPS:
                                             channel = channel_start + o * channel_step
                                             to = channel // GROUP * order.group_bytes + channel % GROUP * 4
-                                            if is_split and used > 0:
-                                                a, b = np.uint64(to + one), np.uint64(to + other)
-                                                extremes |= _split_lanes(symbols, np.uint64(at), groups, a, b)
-                                            else:
-                                                place = ((top + y) * kernel_width + left + x) * ifm_depth + first
-                                                for i in range(used):
-                                                    extremes |= np.uint16(symbols[at + i] + 128)
-                                                    groups[to + places[place + i]] = np.int8(symbols[at + i])
+                                            place = ((top + y) * kernel_width + left + x) * ifm_depth + first
+                                            for i in range(used):
+                                                groups[to + places[place + i]] = np.int8(symbols[at + i])
                                             for i in range(used, lanes):
                                                 if symbols[at + i] != 0 and stray < 0:
                                                     stray = at + i
@@ -137,4 +149,4 @@ def move(symbols, weights, groups, places, orders, direction):  # type: ignore[n
                                                 if symbols[at + i] != 0 and stray < 0:
                                                     stray = at + i
                                         at += lanes
-    return NO_BYTE if stray < 0 and extremes > 255 else stray
+    return NO_BYTE if stray < 0 and direction == TO_GROUPS and not _are_bytes(symbols) else stray
