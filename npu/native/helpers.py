@@ -87,3 +87,14 @@ def _help(help_with: Callable[[SharedWork], None], work: SharedWork, crew: _Crew
     help_with(work)
     while crew.sleep():
         help_with(work)
+
+
+def fastest_chunk(threads: int, extent: int, least: int, most: int) -> tuple[float, int]:
+    """(time in that of one thread, size) of at most `most` chunks of multiples of `least`, by which all is done first."""
+    strips = [(1.0, extent)]
+    for count in range(2, most + 1):
+        size = -(-extent // (count * least)) * least
+        rounds, rest = divmod(-(-extent // size), threads)
+        last = extent - size * (rounds * threads) if rest == 1 else size
+        strips.append(((rounds * size + (last if rest else 0)) / extent, size))
+    return min(strips)

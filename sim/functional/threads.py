@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from npu.native.helpers import Helpers
+from npu.native.helpers import Helpers, fastest_chunk
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.run import COUNTER_BYTES, help_shared, run_shared
 
@@ -53,23 +53,13 @@ class StreamThreads:
         total = pixels * blocks * (inputs if is_product else 20 * width)
         most = min(self.count * _CHUNKS_PER_THREAD, total // _SMALLEST_CHUNK)
         extent = width if row["is_flat"] else pixels
-        duration, chunk = self._chunk(extent, _WHOLE_TILES if is_product else 1, most)
+        duration, chunk = fastest_chunk(self.count, extent, _WHOLE_TILES if is_product else 1, most)
         if (is_product and pixels < _FEW_PIXELS) or (kind == r.DEPTHWISE and pixels < _FEW_ROWS):
-            by_block, blocks_each = self._chunk(blocks, 1, most)
+            by_block, blocks_each = fastest_chunk(self.count, blocks, 1, most)
             if by_block <= duration + _READING_ALL:
                 duration, chunk, row["is_by_block"] = by_block, blocks_each, 1
         row["chunk"] = chunk if duration < 1 else 0
         return total
-
-    def _chunk(self, extent: int, least: int, most: int) -> tuple[float, int]:
-        """(time in that of one thread, size) of at most `most` chunks of multiples of `least`, by which all is done first."""
-        strips = [(1.0, extent)]
-        for count in range(2, most + 1):
-            size = -(-extent // (count * least)) * least
-            rounds, rest = divmod(-(-extent // size), self.count)
-            last = extent - size * (rounds * self.count) if rest == 1 else size
-            strips.append(((rounds * size + (last if rest else 0)) / extent, size))
-        return min(strips)
 
     def bind(self, rows: npt.NDArray[np.void], bases: npt.NDArray[np.int64], *, with_dot_product: bool) -> Callable[[], int]:
         """What executes shared rows, as often as one likes; it returns their number."""

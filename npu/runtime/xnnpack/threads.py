@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu.native.helpers import Helpers
+from npu.native.helpers import Helpers, fastest_chunk
 from npu.numerics.arrays import Array
 from npu.runtime.operator import Run
 from npu.runtime.xnnpack.kernels import row as r
@@ -17,6 +17,8 @@ _SMALLEST_SHARED = 400_000
 _CHUNKS_PER_THREAD = 3
 """Work is counted in vector operations of 16 lanes, roughly 0.3 ns each: chunks below 6 us, and lists of jobs below 120 us, do
 not pay for a hand-over."""
+_WHOLE_TILES = 12
+"""Pixels of most tall tiles: a chunk that ends within one computes some again."""
 
 
 class Threads:
@@ -32,8 +34,10 @@ class Threads:
         if self.count == 1 or int((work * total).sum()) < _SMALLEST_SHARED:
             return run_alone.bind(rows.view(np.int64))
         planned, counters = rows.copy(), np.zeros((len(rows), COUNTER_BYTES), np.uint8)
-        chunk = np.maximum(-(-total // (self.count * _CHUNKS_PER_THREAD)), -(-_SMALLEST_CHUNK // work))
-        planned["chunk"] = np.maximum(chunk, 1)
+        for row, by_row in zip(planned, work.tolist(), strict=True):
+            least, extent = _WHOLE_TILES if row["kind"] <= r.GEMM_REAL else 1, int(row["rows"])
+            most = min(self.count * _CHUNKS_PER_THREAD, by_row * extent // max(_SMALLEST_CHUNK, 1))
+            row["chunk"] = max(fastest_chunk(self.count, extent, least, most)[1], 1)
         arguments = np.array([address(planned), len(planned), address(counters)], np.int64)
 
         def run(_kept: tuple[Array, ...] = (planned, counters)) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.functional.threads import StreamThreads
+from npu.native.helpers import fastest_chunk
 
 
 def duration(extent: int, size: int, threads: int) -> int:
@@ -20,7 +20,7 @@ def duration(extent: int, size: int, threads: int) -> int:
 def test_chunks_are_those_by_which_all_is_done_first(threads: int, least: int) -> None:
     for extent in range(1, 300):
         for most in (1, 2, 3, 6):
-            share, size = StreamThreads(threads)._chunk(extent, least, most)
+            share, size = fastest_chunk(threads, extent, least, most)
             assert share == duration(extent, size, threads) / extent
             sizes = {-(-extent // (count * least)) * least for count in range(2, most + 1)}
             assert share <= min([duration(extent, other, threads) / extent for other in sizes], default=1.0)
