@@ -208,7 +208,7 @@ HARDWARE = (
          seen.cell_exponent),
     Rule("N-LSTM-3", (LSTM,), Range(1, 64), "times must be {limit}", seen.times, fix="process the sequence in pieces"),
     Rule("N-LSTM-5", (LSTM,), Range(1 << 16, 1 << 31), "weights of the gates must be {limit}", seen.cell_weights,
-         limit_of=lambda variant: Range((1 << 23) // variant.accelerator.macs_per_cycle, 1 << 31),
+         limit_of=lambda variant: Range(min((1 << 23) // variant.accelerator.macs_per_cycle, 1 << 16), 1 << 31),
          details=("The more of them, the less count the 90 operations of the gates at every time; a smaller cell is faster on "
                   "the CPU.",)),
     Rule("N-LSTM-4", (LSTM,), Exactly(5, others=(0,)), "number of intermediate tensors must be {limit}", seen.intermediates),

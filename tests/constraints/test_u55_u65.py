@@ -451,7 +451,7 @@ def test_a_limit_accepts_inside_and_refuses_outside(rule: Rule, value: Any, acce
 
 
 def test_the_message_names_the_limit_of_the_target() -> None:
-    for target, least in (("ethos-u55-32", 1 << 18), ("ethos-u65-512", 1 << 14)):
+    for target, least in (("ethos-u55-32", 1 << 16), ("ethos-u65-512", 1 << 14)):
         violations = check(lstm(weights=1000), variant=load_variant(target)).ops[0].violations
         (message,) = [violation.message for violation in violations if violation.rule == "N-LSTM-5"]
         assert f"weights of the gates must be in the range [{least}, " in message
