@@ -86,7 +86,7 @@ class _StreamErrorsAt:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if isinstance(error, StreamError | SimulationError | InterpreterError):
+        if error is not None and isinstance(error, StreamError | SimulationError | InterpreterError):
             raise error.at(self._where, operator=self._operator) from error
 
 

@@ -184,31 +184,40 @@ class _BoundJob:
             array = tensors[place.index].data
             if array is None and place.index in made_before:
                 continue
-            place.as_array(tensors[place.index].array)[...] = array
+            place.fill(tensors[place.index].array)
         if self._machine is None:
             self._machine = self._delegate.machine(self._config)
         self._machine.run(self._stream, self._memory, hook=self._delegate.hook)
         for place in self._outputs:
             array = tensors[place.index].data
             if array is not None:
-                array[...] = place.as_array(array)
+                place.copy_to(array)
 
 
 class _BoundTensor:
     """Where a tensor is in its region."""
 
-    __slots__ = ("_array", "_bytes", "_view", "index")
+    __slots__ = ("_array", "_theirs", "_view", "index")
 
     def __init__(self, index: int, data: npt.NDArray[np.uint8]) -> None:
-        self.index, self._bytes = index, data
+        self.index, self._view = index, data.data
         self._array: Array | None = None
-        self._view: Array = data
+        self._theirs = self._view
 
-    def as_array(self, like: Array) -> Array:
-        """Its values as the type and shape of a tensor's buffer, which is another one only after an allocation."""
-        if like is not self._array:
-            self._array, self._view = like, self._bytes.view(like.dtype).reshape(like.shape)
-        return self._view
+    def fill(self, array: Array) -> None:
+        """Take over the values of a tensor's buffer."""
+        self._view[:] = self._bytes_of(array)
+
+    def copy_to(self, array: Array) -> None:
+        """Give the values to a tensor's buffer."""
+        self._bytes_of(array)[:] = self._view
+
+    def _bytes_of(self, array: Array) -> memoryview:
+        """Of a buffer, which is another one only after an allocation; it has no gaps."""
+        if array is not self._array:
+            assert array.flags.c_contiguous
+            self._array, self._theirs = array, array.reshape(-1).view(np.uint8).data
+        return self._theirs
 
 
 def _read_only(tensor: RuntimeTensor) -> npt.NDArray[np.uint8]:

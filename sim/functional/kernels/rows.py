@@ -11,7 +11,7 @@ import numpy as np
 from npu.machine.kernels.rows import integers
 from npu.native import types as ty
 from npu.native.kernel import RowsAt, kernel
-from npu.native.memory import compare_bytes, copy_bytes, load_i64, load_u8, store_8, store_64
+from npu.native.memory import compare_bytes, copy_bytes, load_i64, load_u8, store_8
 from npu.numerics.output_stage import (  # rows name them
     CHANNELS as CHANNELS,
 )
@@ -140,8 +140,7 @@ def fill_padded(row, bases):  # type: ignore[no-untyped-def]
                 at = source + b * row.pad_brick + x * row.pad_pixel
                 to = target + x * depth + 16 * b
                 if count == 16:
-                    store_64(to, load_i64(at))
-                    store_64(to + 8, load_i64(at + 8))
+                    copy_bytes(to, at, np.int64(16))
                 else:
                     for k in range(count):
                         store_8(to + k, load_u8(at + k))
