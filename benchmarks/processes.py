@@ -49,20 +49,21 @@ class Command:
 
 @dataclass(frozen=True)
 class Pair:
-    """The same model compiled here and by Vela, in turn."""
+    """The same model compiled here and by Vela, in turn with `python -c "import numpy"`, which both need."""
 
     model: Path
     ours: Command
     vela: Command
+    floor: Command
 
     @property
     def is_comparable(self) -> bool:
         """Whether both make a file of it."""
         return self.ours.succeeds and self.vela.succeeds
 
-    def ratio(self, kind: str) -> float:
-        """Median of the ratios of the rounds; `kind` is wall or cpu."""
-        rounds = zip(getattr(self.ours, kind), getattr(self.vela, kind), strict=True)
+    def ratio(self, kind: str, what: str = "ours") -> float:
+        """Median of the ratios of the rounds of `what` to Vela; `kind` is wall or cpu."""
+        rounds = zip(getattr(getattr(self, what), kind), getattr(self.vela, kind), strict=True)
         return statistics.median(ours / vela for ours, vela in rounds)
 
     def row(self) -> str:
@@ -83,6 +84,11 @@ def npu(*arguments: str) -> Command:
     return Command([sys.executable, "-m", "npu", *arguments])
 
 
+def numpy_alone() -> Command:
+    """What no command that works on arrays is faster than."""
+    return Command([sys.executable, "-c", "import numpy"])
+
+
 def compile_pair(model: Path, folder: str) -> tuple[Command, Command]:
     """The compile command and that of Vela."""
     vela = str(Path(sys.executable).with_name("vela"))
@@ -94,7 +100,7 @@ def commands_for(models: Sequence[Path], folder: str) -> dict[str, Command]:
     """Commands by name; `vela NAME` is the peer of `npu compile NAME`."""
     commands = {
         "python -c pass": Command([sys.executable, "-c", "pass"]),
-        "python -c 'import numpy'": Command([sys.executable, "-c", "import numpy"]),
+        "python -c 'import numpy'": numpy_alone(),
         "npu --help": npu("--help"),
     }
     for model in models:
@@ -124,7 +130,7 @@ def print_commands(models: Sequence[Path], rounds: int) -> None:
         line = f"{name:52s} wall {statistics.median(wall):.3f} s (min {min(wall):.3f})   CPU {statistics.median(cpu):.3f} s"
         line += f" (min {min(cpu):.3f}){'' if command.succeeds else '   FAILED'}"
         if name.startswith("npu compile"):
-            pair = Pair(models[0], command, commands[name.replace("npu compile", "vela")])
+            pair = Pair(models[0], command, commands[name.replace("npu compile", "vela")], numpy_alone())
             line += f"   {pair.ratio('wall'):.2f} x Vela, CPU {pair.ratio('cpu'):.2f}"
         sys.stdout.write(line + "\n")
 
@@ -134,11 +140,16 @@ def compile_all(models: Sequence[Path], rounds: int) -> list[Pair]:
     pairs = []
     with tempfile.TemporaryDirectory() as folder:
         for model in models:
-            pair = Pair(model, *compile_pair(model, folder))
-            measure([pair.ours, pair.vela], rounds, f"{folder}/bytecode")
+            pair = Pair(model, *compile_pair(model, folder), numpy_alone())
+            measure([pair.ours, pair.vela, pair.floor], rounds, f"{folder}/bytecode")
             pairs.append(pair)
             sys.stderr.write(f"{pair.row() if pair.is_comparable else f'{model.stem}: not compiled by both'}\n")
     return pairs
+
+
+def geometric_mean(ratios: Sequence[float]) -> float:
+    """The mean of ratios that does not depend on which side is below."""
+    return math.exp(statistics.fmean(map(math.log, ratios)))
 
 
 def page(pairs: Sequence[Pair], rounds: int) -> Iterator[str]:
@@ -151,9 +162,12 @@ def page(pairs: Sequence[Pair], rounds: int) -> Iterator[str]:
     yield f"At the end the load average was {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors.\n"
     for kind, name in (("wall", "time on the wall"), ("cpu", "CPU time")):
         ratios = [pair.ratio(kind) for pair in known]
-        mean = math.exp(statistics.fmean(map(math.log, ratios)))
         above = f"above 1.00 in {sum(ratio > 1 for ratio in ratios)} of {len(ratios)} models"
-        yield f"Of Vela's {name}: geometric mean {mean:.2f}, worst {max(ratios):.2f}, {above}."
+        yield f"Of Vela's {name}: geometric mean {geometric_mean(ratios):.2f}, worst {max(ratios):.2f}, {above}."
+    floors = [pair.ratio("wall", "floor") for pair in known]
+    seconds = statistics.median(time for pair in known for time in pair.floor.wall)
+    yield f"\n`python -c 'import numpy'` takes {seconds:.3f} s in the same rounds; no compiler that imports it is faster. Of"
+    yield f"Vela's time on the wall that is a geometric mean of {geometric_mean(floors):.2f} and at most {max(floors):.2f}."
     yield "\n| model | wall ratio | ours | Vela | CPU ratio | ours | Vela |\n|---|---|---|---|---|---|---|"
     yield from (pair.row() for pair in known)
     for words, does in (("this compiler", lambda pair: pair.ours.succeeds), ("Vela", lambda pair: pair.vela.succeeds)):

@@ -6,7 +6,6 @@ short deterministic hill climb on the order until the lower bound is met or the 
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Sequence
 
 from npu.records import dataclass
@@ -125,6 +124,8 @@ def _climb(
     buffers: Sequence[LiveRange], conflicts: list[list[int]], order: list[int], best: Allocation, bound: int
 ) -> Allocation:
     """Moves buffers at the top, or what conflicts with them, towards the front of the order."""
+    import random  # few plans need to climb
+
     chance = random.Random(0)
     for _ in range(_CLIMB_PLACEMENTS // len(buffers)):
         if best.total_bytes <= bound:

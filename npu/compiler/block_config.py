@@ -40,6 +40,7 @@ class BlockChooser:
         self.variant = variant
         self._rows = MachineRows(variant)
         self._known: LastUsed[tuple[BlockProblem, int], BlockChoice] = LastUsed(_REMEMBERED)
+        self._alike: LastUsed[tuple[BlockProblem, int], BlockChoice | None] = LastUsed(_REMEMBERED)
 
     def choose(self, problem: BlockProblem, *, depth_limit: int = 0) -> BlockChoice:
         """The legal block with the lowest estimated cycles; ties go to the larger block.
@@ -51,9 +52,8 @@ class BlockChooser:
 
     def choose_alike(self, problem: BlockProblem, other: BlockChoice) -> BlockChoice | None:
         """The best legal block that reads weights as they are encoded for `other`: of its depth and traversal. None without."""
-        height, width, depth = _candidates(problem, self.variant, other.block.depth)
-        same = depth == other.block.depth
-        return _best_of(replace(problem, traversal=other.traversal), self._rows, (height[same], width[same], depth[same]))
+        depth, traversed = other.block.depth, replace(problem, traversal=other.traversal)
+        return self._alike.get((traversed, depth), lambda: _best_of_depth(traversed, self._rows, depth))
 
 
 def _choose(problem: BlockProblem, rows: MachineRows, depth_limit: int) -> BlockChoice:
@@ -104,6 +104,12 @@ def _extents(extent: int, ublock: int, limit: int) -> Ints:
     sizes = np.arange(ublock, min(round_up(extent, ublock), limit) + 1, ublock)
     blocks = ceil_div(extent, sizes)
     return sizes[np.concatenate(([True], blocks[1:] < blocks[:-1]))]
+
+
+def _best_of_depth(problem: BlockProblem, rows: MachineRows, block_depth: int) -> BlockChoice | None:
+    height, width, depth = _candidates(problem, rows.variant, block_depth)
+    same = depth == block_depth
+    return _best_of(problem, rows, (height[same], width[same], depth[same]))
 
 
 def _best(problem: BlockProblem, rows: MachineRows, depth_limit: int) -> BlockChoice | None:

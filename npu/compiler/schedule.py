@@ -276,8 +276,9 @@ class Slicing:
 
     def after(self, pace: Pace, problem: BlockProblem) -> Pace:
         """The pace behind its last slice."""
+        channel_bytes = problem.channel_bytes
         for number, (count, choice) in enumerate(self.slices):
-            size = count * problem.channel_bytes
+            size = count * channel_bytes
             if number < self.staged:
                 pace = pace.after(choice.cycles, size)
             else:
@@ -442,9 +443,9 @@ def _even(total: int, most: int, unit: int) -> int:
 
 def _span(cut: Sequence[tuple[int, BlockChoice]], problem: BlockProblem, pace: Pace) -> float:
     """Cycles until the last slice is done."""
-    before = pace.kernel_free
+    before, channel_bytes = pace.kernel_free, problem.channel_bytes
     for count, choice in cut:
-        pace = pace.after(choice.cycles, count * problem.channel_bytes)
+        pace = pace.after(choice.cycles, count * channel_bytes)
     return pace.kernel_free - before
 
 
