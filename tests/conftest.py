@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from difflib import unified_diff
 from pathlib import Path
@@ -27,6 +28,12 @@ _MOST_LINES = 40
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[COLLECTOR] = Collector()
     config.pluginmanager.register(config.stash[COLLECTOR], "requirement markers")
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay in memory: looking through them again and again for garbage took a twelfth of a run."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
