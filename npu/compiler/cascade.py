@@ -25,7 +25,9 @@ from npu.isa.operations import PoolingMode, Upscale
 from npu.progress import Progress, counted
 from npu.records import dataclass, replace
 
-_STRIPES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 136)
+_STRIPES = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+_STRIPES_FOR_A_CACHE = (*_STRIPES, 48, 64, 96, 136)
+"""More commands, but what lies in a cache costs no traffic of the memory behind it."""
 _LONGEST = 8
 """Steps of the longest chain that is tried."""
 _SHORT = 2
@@ -176,7 +178,7 @@ def _trials(
     """Node `number` with a chain in more and more stripes, until the budget is met."""
     node, (first, last) = nodes[number], chain
     assert node.program is not None
-    for stripes in _STRIPES:
+    for stripes in _STRIPES_FOR_A_CACHE if goal.hidden_only else _STRIPES:
         steps = cut_chain(node.program.steps, first, last, stripes, is_rolling=is_rolling)
         if steps is None:
             return

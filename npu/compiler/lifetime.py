@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from npu.compiler.allocate import LiveRange
@@ -150,7 +150,65 @@ def share_in_place(
                     lasting.add(root)
                 spans[root] = replace(spans[root].joined(spans[target]))
                 break
+        for target, root in _replaced_by_stripes(steps, lifetimes.starts[number], owner, spans, layouts):
+            if root not in lasting:
+                owner[target] = root
+                if target in lasting:
+                    lasting.add(root)
+                spans[root] = spans[root].joined(spans[target])
     return {buffer: _root(owner, buffer) for buffer in owner}
+
+
+def _replaced_by_stripes(
+    steps: Sequence[Step],
+    start: int,
+    owner: Mapping[LogicalBuffer, LogicalBuffer],
+    spans: Mapping[LogicalBuffer, LiveRange],
+    layouts: Mapping[Storage, Layout],
+) -> Iterator[tuple[LogicalBuffer, LogicalBuffer]]:
+    """Maps made in stripes of rows by elementwise steps, with the operand that each may replace, row by row.
+
+    Nobody may read a row of the operand after that row was replaced: in a cascade the steps in front are always ahead.
+    """
+    writers: dict[Storage, list[int]] = {}
+    for position, step in enumerate(steps):
+        writers.setdefault(step.ofm.storage, []).append(position)
+    for storage, positions in writers.items():
+        target, first = buffer_of(storage), steps[positions[0]]
+        is_free = owner[target] == target and spans[target].first == start + positions[0]
+        if len(positions) < 2 or not is_free or not isinstance(first, ElementwiseStep):
+            continue
+        for view in reads(first):
+            root = _root(owner, buffer_of(view.storage)) if view.storage.data is None else None
+            is_last = root is not None and root != target and spans[root].last == start + positions[-1]
+            if is_last and layouts[view.storage] is layouts[storage] and _is_replaced(view.storage, storage, steps, positions):
+                assert root is not None
+                yield target, root
+                break
+
+
+def _is_replaced(operand: Storage, result: Storage, steps: Sequence[Step], positions: Sequence[int]) -> bool:
+    """Whether every row of `result` is made from the same row of `operand`, which is not read any more then."""
+    if operand.shape != result.shape or operand.element.bits != result.element.bits:
+        return False
+    done = 0
+    for step in steps[positions[0] : positions[-1] + 1]:
+        views = [view for view in reads(step) if view.storage is operand]
+        if step.ofm.storage is operand or any(view.offset[0] < done or not _is_rows(view) for view in views):
+            return False
+        if step.ofm.storage is result:
+            same = [view.offset == step.ofm.offset and view.shape == step.ofm.shape for view in views]
+            if not (same and all(same) and isinstance(step, ElementwiseStep) and _is_rows(step.ofm)):
+                return False
+            done = max(done, step.ofm.offset[0] + step.ofm.shape[0])
+    return True
+
+
+def _is_rows(view: View) -> bool:
+    """Whether it is whole rows of its storage, in the storage's own shape."""
+    shape = view.storage.shape
+    is_own = view.full == shape and view.pitch is None and not view.storage.is_rolling
+    return is_own and view.shape[1:] == shape[1:] and view.offset[1:] == (0, 0)
 
 
 def shared_spans(lifetimes: Lifetimes, owner: Mapping[LogicalBuffer, LogicalBuffer]) -> dict[LogicalBuffer, LiveRange]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -9,10 +11,14 @@ import pytest
 
 import npu
 from npu.errors import UserError
+from npu.graph import attributes as at
+from npu.graph.graph import Model
 from npu.hardware.choice import Hardware
+from npu.tflite.writer import write_model
 from npu.toolchain.session import Session
 
 from tests.support.litert import random_inputs, run_reference
+from tests.support.random_graphs import Sketch
 from tests.support.shared import shared_models
 
 MODELS = ("mlperf_resnet8_int8", pytest.param("mlperf_kws_int8", marks=pytest.mark.slow))
@@ -31,6 +37,39 @@ def test_size_needs_less_memory_and_gives_the_same_results(name: str, target: st
     inputs = random_inputs(content, 5)
     outputs = npu.run(npu.compile(content, target, optimise="size").content, inputs).outputs
     for ours, theirs in zip(outputs, run_reference(content, inputs), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def residual(kernels: tuple[int, ...], shape: tuple[int, ...]) -> bytes:
+    """Convolutions of `kernels` one after the other, added to what the first reads; twice, then a pooling."""
+    s = Sketch(np.random.default_rng(len(kernels)))
+    depth = shape[3]
+
+    def convolution(x: int, kernel: int) -> int:
+        weights = s.weights((depth, kernel, kernel, s.shape(x)[3]), 0, per_channel=True)
+        options = at.Conv2DOptions(at.Padding.SAME, 1, 1, at.FusedActivation.RELU, 1, 1)
+        return s.op("CONV_2D", [x, weights, s.bias(x, weights, depth, 1000)], [s.tensor(shape, 0.25, 5)], options)
+
+    x = convolution(s.input((*shape[:3], 2), 0.02, 1), 3)
+    for _ in range(2):
+        y = functools.reduce(convolution, kernels, x)
+        x = s.op("ADD", [x, y], [s.tensor(shape, 0.4, 3)], at.AddOptions(at.FusedActivation.NONE))
+    pool = at.Pool2DOptions(at.Padding.VALID, 2, 2, 2, 2, at.FusedActivation.NONE)
+    halves = (1, shape[1] // 2, shape[2] // 2, depth)
+    return write_model(Model((s.graph([s.op("MAX_POOL_2D", [x], [s.tensor(halves, 0.4, 3)], pool)]),)))
+
+
+@pytest.mark.parametrize("depth", [16, 32])
+@pytest.mark.parametrize(("kernels", "is_ahead"), [((3, 3), True), ((1, 3, 1), True), ((5,), False)], ids=str)
+def test_a_sum_in_a_cascade_replaces_rows_that_the_first_step_has_left(
+    kernels: tuple[int, ...], is_ahead: bool, depth: int
+) -> None:
+    shape = (1, 32, 32, depth)
+    content = residual(kernels, shape)
+    compiled = npu.compile(content, "ethos-u55-128", optimise="size")
+    assert (compiled.compiled_model.usage.arena_bytes < 1.9 * math.prod(shape)) is is_ahead
+    inputs = random_inputs(content, 5)
+    for ours, theirs in zip(npu.run(compiled.content, inputs).outputs, run_reference(content, inputs), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 

@@ -7,10 +7,15 @@ import pytest
 
 import npu
 from npu.compiler.allocate import LiveRange
-from npu.compiler.lifetime import PlanNode, trace_lifetimes
+from npu.compiler.ir import ElementwiseStep, PoolingStep, Program, Storage, View
+from npu.compiler.layout import choose_layouts
+from npu.compiler.lifetime import PlanNode, share_in_place, trace_lifetimes
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, Padding
 from npu.graph.dtype import DType
+from npu.graph.graph import Graph, Op, Tensor
+from npu.isa.operations import INT8, ElementwiseMode, Layout, PoolingMode, Scale
+from npu.records import replace
 from npu.tflite.reader import read_model
 
 from tests.support.builder import ModelBuilder
@@ -47,6 +52,52 @@ def test_an_output_that_the_last_operator_reads_is_not_overwritten(kind: str, ta
     inputs = random_inputs(content, 2)
     for ours, theirs in zip(npu.run(compiled, inputs).outputs, run_reference(content, inputs), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def in_stripes(cut: int, *, reads_again: bool = False, other_rows: bool = False) -> tuple[Program, Storage, Storage]:
+    """A map, and its sum with itself made in two stripes at row `cut`; with a third step that reads the map's last row."""
+    source, result = (Storage(name, (8, 3, 16), INT8) for name in ("source", "result"))
+    given, last = Storage("in", (8, 3, 16), INT8, 0, True), Storage("out", (1, 3, 16), INT8, 1, True)
+
+    def rows(storage: Storage, start: int, end: int) -> View:
+        return replace(View.whole(storage), offset=(start, 0, 0), shape=(end - start, 3, 16))
+
+    def add(start: int, end: int) -> ElementwiseStep:
+        shift = 1 if other_rows and end < 8 else 0
+        ifm, ofm = rows(source, start + shift, end + shift), rows(result, start, end)
+        return ElementwiseStep(source=0, ifm=ifm, ifm2=ifm, ofm=ofm, minimum=-128, maximum=127, mode=ElementwiseMode.ADD)
+
+    def copy(ifm: View, ofm: View) -> PoolingStep:
+        return PoolingStep(source=0, ifm=ifm, ofm=ofm, minimum=-128, maximum=127, mode=PoolingMode.AVERAGE, scale=Scale(1, 0))
+
+    between = [copy(rows(source, cut - 1, cut), View.whole(last))] if reads_again else []
+    steps = [copy(View.whole(given), View.whole(source)), add(0, cut), *between, add(cut, 8)]
+    return Program((*steps, copy(rows(result, 7, 8), View.whole(last))), ((0, given),), ((1, last),)), source, result
+
+
+def owner_of_result(program: Program, result: Storage, layouts: dict[Storage, Layout]) -> object:
+    tensors = (Tensor("in", (8, 3, 16), DType.INT8), Tensor("out", (1, 3, 16), DType.INT8))
+    graph = Graph("g", tensors, (Op("CUSTOM", (0,), (1,)),), (0,), (1,))
+    nodes = [PlanNode((0,), program)]
+    lifetimes = trace_lifetimes(graph, nodes, [program.steps], layouts)
+    return share_in_place(lifetimes, nodes, [program.steps], layouts)[result]
+
+
+def test_a_map_made_in_stripes_replaces_the_operand_row_by_row() -> None:
+    program, source, result = in_stripes(5)
+    assert owner_of_result(program, result, choose_layouts(program.steps)) is source
+
+
+@pytest.mark.parametrize("options", [{"reads_again": True}, {"other_rows": True}], ids=["read again", "other rows"])
+def test_a_row_that_is_still_needed_is_not_replaced(options: dict[str, bool]) -> None:
+    program, _, result = in_stripes(5, **options)
+    assert owner_of_result(program, result, choose_layouts(program.steps)) is result
+
+
+def test_rows_of_another_layout_are_not_replaced() -> None:
+    program, source, result = in_stripes(5)
+    layouts = {**choose_layouts(program.steps), source: Layout.NHWC, result: Layout.NHCWB16}
+    assert owner_of_result(program, result, layouts) is result
 
 
 def test_a_variable_keeps_its_memory_from_the_first_operator_to_the_last() -> None:
