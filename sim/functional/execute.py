@@ -261,6 +261,8 @@ def _check_dma(operation: Dma, memory: NpuMemory) -> None:
 
 def dma_span(operation: Dma, side: DmaSide) -> tuple[int, int]:
     """First and one past the last byte that one side of a transfer touches."""
+    if operation.rows == operation.planes == 1:  # as nearly all
+        return side.address, side.address + operation.length_bytes
     row_step, plane_step = _dma_steps(operation, side)
     spans = ((operation.rows - 1) * row_step, (operation.planes - 1) * plane_step)
     low = side.address + sum(min(0, span) for span in spans)
