@@ -25,7 +25,7 @@ from tests.end_to_end.test_hostile_inputs import COMMANDS, make_good_files, muta
 from tests.fuzz.answer import attempt
 
 NAMES = tuple(COMMANDS)
-MOST_POINTS, MOST_MEASURED = 10_000, 100
+MOST_POINTS, MOST_MEASURED = 2_000, 100
 """Of a sweep: a study may honestly ask for a million, which take hours. Points after the first ones get no result."""
 
 

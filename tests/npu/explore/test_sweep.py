@@ -30,7 +30,7 @@ from npu.workers import Here
 DIGITS = "examples/digits.tflite"
 PARTIAL = "examples/digits_partial.tflite"
 LATENCY = "system.memories.axi1.read_latency_cycles"
-OVER = {"memory_mode.arena_cache_bytes": "4K..16K:3", "optimise": ["performance", "size"]}
+OVER = {"memory_mode.arena_cache_bytes": "4K..16K:2", "optimise": ["performance", "size"]}
 
 RANGES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "evenly": ("64K..512K:8", tuple(range(65536, 524289, 65536))),
@@ -80,7 +80,7 @@ def test_values_of_a_field(text: str, values: tuple[Any, ...]) -> None:
 def test_every_point_is_what_npu_run_says(tmp_path: Path) -> None:
     chosen = make_space([DIGITS, PARTIAL], targets=["ethos-u55-64"], boards=["himax-we2"], over=OVER)
     rows = sweep(list(chosen.points()), Here(), Journal()).rows
-    assert len(rows) == chosen.size == 24
+    assert len(rows) == chosen.size == 16
     for row in rows[::5]:
         report = tmp_path / "report.json"
         assert main([*row["command"].split()[1:], "--report", str(report)]) == 0
