@@ -89,7 +89,7 @@ def test_without_a_place_to_keep_it_a_library_is_made_and_that_is_said_once(tmp_
 
 
 def test_a_full_disk_is_no_obstacle(tmp_path: Path) -> None:
-    limit = "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+    limit = "import resource, signal, sys; sys.dont_write_bytecode = True; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
     limit += "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
     done = python(limit + CALL, "warn", NPULAB_CACHE_DIR=tmp_path)
     assert done.stdout == "3 False\n"
