@@ -91,11 +91,13 @@ def test_every_option_that_writes_is_tried() -> None:
 def files_of_at_most(size: int) -> Iterator[None]:
     """As on a disk that has this much room: what is written beyond fails."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # Python would keep the first bytes of a module
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = writes
 
 
 def is_one_line_about(text: str, name: str) -> bool:
