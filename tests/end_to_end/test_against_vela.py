@@ -23,10 +23,15 @@ def totals_of(content: bytes, target: str) -> Totals:
 
 
 def assert_within_limit(model: bytes, target: str) -> None:
-    ours = totals_of(npu.compile(model, target=target).content, target)
+    """For speed cycles and flash; for size, where nothing is copied ahead into memory that happens to be free, SRAM too."""
     theirs = totals_of(compile_with_vela(model, target), target)
-    for name in ("sram_bytes", "flash_bytes", "npu_cycles"):
-        assert getattr(ours, name) <= LIMIT * getattr(theirs, name), name
+    for optimise, names in (
+        ("performance", ("flash_bytes", "npu_cycles")),
+        ("size", ("sram_bytes", "flash_bytes", "npu_cycles")),
+    ):
+        ours = totals_of(npu.compile(model, target=target, optimise=optimise).content, target)
+        for name in names:
+            assert getattr(ours, name) <= LIMIT * getattr(theirs, name), (optimise, name)
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u55-256"])

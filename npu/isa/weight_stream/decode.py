@@ -98,7 +98,7 @@ def decode_weights(data: Data, shape: WeightShape, order: WeightOrder) -> NDArra
     return restore(decode_symbols(data, count_symbols(shape, order)), shape, order)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class GroupedWeights:
     """How the weights of one core lie in groups of 16 channels of all cores: four of every channel, then the next four.
 
@@ -113,7 +113,7 @@ class GroupedWeights:
 
     def __post_init__(self) -> None:
         order = grouped_order(self.shape, self.order, self.group_bytes)
-        self._numbers = order, count_symbols(self.shape, self.order), array_address(self.places)
+        object.__setattr__(self, "_numbers", (order, count_symbols(self.shape, self.order), array_address(self.places)))
 
     def stream(self, address: int, size_bytes: int, groups: int) -> GroupedStream:
         """A stream of such weights, at an address, and the address of zeros for its groups; the caller keeps the memory."""

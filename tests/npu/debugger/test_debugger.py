@@ -24,6 +24,8 @@ from npu.debugger.debugger import Breakpoint, Debugger, Watch
 from npu.debugger.pictures import numbers, picture
 from npu.debugger.screen import DebuggerApp
 from npu.errors import UsageError, UserError
+from npu.graph import attributes as at
+from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
 from npu.isa.commands import CommandKind
 from npu.isa.decode import read_commands
@@ -73,9 +75,9 @@ def test_the_way_back_passes_the_same_memory(debugger: Debugger, interval: int) 
 
 
 def test_breakpoints_stop_at_operators_addresses_and_values(debugger: Debugger) -> None:
-    debugger.breakpoints.append(Breakpoint(Watch.OPERATOR, 5))
+    debugger.breakpoints.append(Breakpoint(Watch.OPERATOR, 3))
     assert debugger.go_on() is debugger.breakpoints[0]
-    assert (debugger.owner(debugger.position), debugger.owner(debugger.position - 1)) == (5, 4)
+    assert (debugger.owner(debugger.position), debugger.owner(debugger.position - 1)) == (3, 2)
     ofm = debugger.maps(debugger.position)["OFM"]
     debugger.breakpoints[:] = [Breakpoint(Watch.ADDRESS, ofm.region, ofm.addresses[0])]
     before = debugger.position
@@ -157,8 +159,8 @@ def test_every_command_is_stepped_once_and_gives_what_operations_give(debugger: 
 
 def test_commands_say_what_they_did(debugger: Debugger) -> None:
     commands = DebuggerCommands(debugger)
-    assert commands.run("step 3") == "operation 3 of 44"
-    assert commands.run("back") == "operation 2 of 44"
+    assert commands.run("step 3") == "operation 3 of 47"
+    assert commands.run("back") == "operation 2 of 47"
     assert commands.run("break operator 3") == "stops at operator 3"
     assert commands.run("continue").endswith(": operator 3")
     assert commands.run("set 1:0x10=0102ff") == "1:0x10 is 0102ff"
@@ -167,10 +169,10 @@ def test_commands_say_what_they_did(debugger: Debugger) -> None:
     assert commands.run("break value 1:0x10=-1").endswith("1:0x10 becomes 255")
     assert commands.run("command").startswith("NPU_")
     assert commands.run("block").startswith("operation ")
-    assert commands.run("goto 2") == "operation 2 of 44"
-    commands.run("goto 44")
-    assert commands.run("back 50") == "operation 0 of 44"
-    assert commands.run("step 50") == "operation 44 of 44"
+    assert commands.run("goto 2") == "operation 2 of 47"
+    commands.run("goto 47")
+    assert commands.run("back 50") == "operation 0 of 47"
+    assert commands.run("step 50") == "operation 47 of 47"
 
 
 def test_the_help_names_every_command_and_fits_a_small_terminal(debugger: Debugger) -> None:
@@ -182,7 +184,8 @@ def test_the_help_names_every_command_and_fits_a_small_terminal(debugger: Debugg
 def test_pictures_fit_the_screen(size: tuple[int, int]) -> None:
     """A map of 28 columns takes 56 characters, more than the right half of a small terminal."""
     b = ModelBuilder()
-    b.output(b.op("ABS", [b.input((1, 28, 28, 4), DType.INT8, scale=0.1)], (1, 28, 28, 4), DType.INT8, scale=0.1))
+    x, window = b.input((1, 28, 28, 4), DType.INT8, scale=0.1), at.Pool2DOptions(Padding.SAME, 1, 1, 3, 3)
+    b.output(b.op("MAX_POOL_2D", [x], (1, 28, 28, 4), DType.INT8, scale=0.1, attributes=window))
     debugger = Debugger(b.build(), Session())
 
     async def drive() -> tuple[list[str], int]:
@@ -241,7 +244,7 @@ def test_the_screen_shows_where_it_stands(debugger: Debugger) -> None:
         app = DebuggerApp(debugger)
         async with app.run_test(size=(140, 48)) as pilot:
             await pilot.press("s", "n", "m", "v", "slash")
-            await pilot.press(*["space" if key == " " else key for key in "break operator 5"], "enter")
+            await pilot.press(*["space" if key == " " else key for key in "break operator 6"], "enter")
             await pilot.press("c")
             await pilot.pause()
             first = str(app.query_one("#next").render())
@@ -250,20 +253,20 @@ def test_the_screen_shows_where_it_stands(debugger: Debugger) -> None:
             return first, str(app.query_one("#message").render())
 
     shown, refused = asyncio.run(drive())
-    assert "operation 7 of 44" in shown
+    assert "operation 11 of 47" in shown
     assert "Convolution" in shown
     assert refused.startswith("commands are step, block")
 
 
 DIALOGUE = (
     (b"s steps", b"s"),
-    (b"operation 1 of 44", b"/break operator 3\r"),
+    (b"operation 1 of 47", b"/break operator 3\r"),
     (b"stops at operator 3", b"c"),
-    (b"operation 5 of 44: operator 3", b"mm"),
-    (b"IFM of operation 5, channel 0 of 16", b"/set 1:0=7f\r"),
+    (b"operation 6 of 47: operator 3", b"mm"),
+    (b"IFM of operation 6, channel 0 of 16", b"/set 1:0=7f\r"),
     (b"values -128 to 127", b"s"),
-    (b"operation 6 of 44", b"bb"),
-    (b"operation 4 of 44", b"q"),
+    (b"operation 7 of 47", b"bb"),
+    (b"operation 5 of 47", b"q"),
 )
 """What the screen must show, one after the other, and what is typed then."""
 

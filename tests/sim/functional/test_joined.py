@@ -21,8 +21,8 @@ ARENA = 1
 RUNS = 4
 
 
-def resnet() -> tuple[Bench, list[Operation]]:
-    of = bench("mlperf_resnet8_int8", "ethos-u55-128")
+def resnet(optimise: str = "performance") -> tuple[Bench, list[Operation]]:
+    of = bench("mlperf_resnet8_int8", "ethos-u55-128", optimise)
     return of, [decoded.operation for decoded in Machine(of.variant)._decode(of.words)]
 
 
@@ -48,7 +48,7 @@ def joined(stream: PreparedStream, repeated: RepeatedRows) -> list[int]:
 def test_slices_are_one_row_with_all_their_channels() -> None:
     of, operations = resnet()
     stream, repeated = prepared(Machine(of.variant), operations, of.memory())
-    assert len(joined(stream, repeated)) >= 3
+    assert len(joined(stream, repeated)) >= 2
     is_product = stream.rows["kind"] == rows.CONVOLUTION
     assert repeated.table["blocks"][repeated.table["kind"] == rows.CONVOLUTION].sum() == stream.rows["blocks"][is_product].sum()
     assert (repeated.table["kind"] == rows.CONVOLUTION).sum() < is_product.sum()
@@ -57,7 +57,7 @@ def test_slices_are_one_row_with_all_their_channels() -> None:
 
 @pytest.mark.parametrize("between", ["writes a slice", "reads a slice", "writes the input"])
 def test_slices_stay_apart_where_a_transfer_has_to_do_with_them(between: str) -> None:
-    of, operations = resnet()
+    of, operations = resnet("size")  # nothing is copied ahead over the end of the arena, where the transfers write
     stream, repeated = prepared(Machine(of.variant), operations, of.memory())
     first = joined(stream, repeated)[0]
     slices = [k for k in range(first, len(operations)) if isinstance(operations[k], Convolution)][:2]

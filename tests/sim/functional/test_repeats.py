@@ -46,8 +46,8 @@ class Bench:
 
 
 @functools.cache
-def bench(model: str, target: str) -> Bench:
-    return Bench(npu.compile(str(MODELS[model]), target).content, target)
+def bench(model: str, target: str, optimise: str = "performance") -> Bench:
+    return Bench(npu.compile(str(MODELS[model]), target, optimise=optimise).content, target)
 
 
 def assert_runs_exact(of: Bench, machine: Machine, memory: NpuMemory, *, runs: int = RUNS) -> None:
