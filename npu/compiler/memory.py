@@ -10,7 +10,7 @@ from npu.compiler.goal import Goal
 from npu.compiler.ir import Storage
 from npu.compiler.layout import storage_bytes, views
 from npu.compiler.lifetime import Lifetimes, LogicalBuffer, PlanNode, buffer_of, share_in_place, shared_spans, trace_lifetimes
-from npu.compiler.schedule import LARGEST_SLICE_BYTES, Job
+from npu.compiler.schedule import LARGEST_SLICE_BYTES, WORTH_MEMORY, Job
 from npu.compiler.staging import CopySpeed, StagingLimits, Transfer, TransferPlan, plan_transfers
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph
@@ -26,9 +26,6 @@ _LOOSE = 1.1
 
 _NEGLIGIBLE_SHARE = 128
 """One part in so many of the feature maps' peak is nothing that copies of constants need to save."""
-
-_WORTH_MEMORY = 0.99
-"""Copies ahead of what the maps leave room for must leave so much of the cycles at most."""
 
 _STAGING_SHARE = 4
 """One part in so many of a separate fast memory may be slices, even if no map leaves room for them."""
@@ -98,7 +95,7 @@ def plan_memory(
     packer, plans = planned(is_ahead=False)
     if goal is Goal.PERFORMANCE and _waits(plans, jobs):
         roomy, ahead = planned(is_ahead=True)
-        if _cycles(ahead) < _WORTH_MEMORY * _cycles(plans):
+        if _cycles(ahead) < (1 - WORTH_MEMORY) * _cycles(plans):
             packer, plans = roomy, ahead
     transfers = [plan.transfers for plan in plans]
     staged = [LiveRange(t.constants.bytes, max(t.issue - 1, 0), t.last) for row in transfers for t in row]
@@ -130,7 +127,7 @@ def _cycles(plans: Sequence[TransferPlan]) -> float:
 
 def _waits(plans: Sequence[TransferPlan], jobs: Sequence[Sequence[Job]]) -> bool:
     """Whether kernels wait for copies so long that memory may be spent on it."""
-    return sum(job.cycles for row in jobs for job in row) < _WORTH_MEMORY * _cycles(plans)
+    return sum(job.cycles for row in jobs for job in row) < (1 - WORTH_MEMORY) * _cycles(plans)
 
 
 def _staging_limits(

@@ -61,8 +61,8 @@ _MOST_PREFETCHED_BYTES = 128 * 1024
 _WORTH_PREFETCHING = 0.1
 """Such copies save at least this part of the operation's own cycles."""
 
-_WORTH_MEMORY = 0.01
-"""And this part of those before it."""
+WORTH_MEMORY = 0.01
+"""Copies that take memory which maps leave free save at least this part of the cycles so far."""
 
 _MOST_ROOMS = 2
 """Copies of constants that are read once may take so many times the room there is: slices are whole blocks of channels."""
@@ -403,7 +403,7 @@ def _prefetched(problem: BlockProblem, in_place: BlockChoice, chooser: BlockChoo
         slices.append((rest, chooser.choose(replace(problem, ofm=(height, width, rest), weights_in_place=True))))
     form = Slicing(tuple(slices), staged)
     saved = pace.kernel_free + in_place.cycles + _JOB_CYCLES - form.after(pace, problem).kernel_free
-    return form if saved > max(_WORTH_PREFETCHING * in_place.cycles, _WORTH_MEMORY * pace.kernel_free) else None
+    return form if saved > max(_WORTH_PREFETCHING * in_place.cycles, WORTH_MEMORY * pace.kernel_free) else None
 
 
 def _plane_blocks(problem: BlockProblem, choice: BlockChoice) -> int:
