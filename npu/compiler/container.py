@@ -125,7 +125,7 @@ def _bytes_tensor(name: str, data: npt.NDArray[np.uint8]) -> Tensor:
 
 
 def rebuild_model(model: Model, rebuilt: Sequence[Rebuilt]) -> Model:
-    """The model of the rebuilt graphs, with the arena offsets of all their tensors as metadata."""
+    """The model of the rebuilt graphs, with the arena offsets of all tensors as metadata, and signatures that can be called."""
     offsets = [offset for one in rebuilt for offset in one.offsets]
     if max(offsets, default=0) > _LARGEST_OFFSET:
         raise CompileError(f"arena: tensors must begin within its first 2 GiB, got one at {max(offsets):,} bytes")
@@ -138,6 +138,7 @@ def rebuild_model(model: Model, rebuilt: Sequence[Rebuilt]) -> Model:
             outputs={name: rebuilt[signature.graph].tensor_of[tensor] for name, tensor in signature.outputs.items()},
         )
         for signature in model.signatures
+        if signature.defect(model.graphs[signature.graph]) is None
     )
     graphs = tuple(one.graph for one in rebuilt)
     return replace(model, graphs=graphs, signatures=signatures, metadata=metadata, description="npulab compiled")

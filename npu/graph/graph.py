@@ -132,6 +132,20 @@ class Signature:
     inputs: Mapping[str, int]
     outputs: Mapping[str, int]
 
+    def defect(self, graph: Graph) -> str | None:
+        """Why the signature cannot be called, None if it can. Its names must stand for the inputs and outputs of its subgraph.
+
+        Converters that gave a model other types at its ends left the old tensors in the signature, which are inside now;
+        the model runs all the same.
+        """
+        for what, entries, known in (("input", self.inputs, graph.inputs), ("output", self.outputs, graph.outputs)):
+            others = set(entries.values()) - set(known)
+            for name, tensor in entries.items():
+                if tensor in others:
+                    return f"{what} '{name}' must be among the {what}s of its subgraph, got tensor {tensor}"
+        nameless = set(graph.inputs) - set(self.inputs.values())
+        return f"input tensor {min(nameless)} of its subgraph must have a name" if nameless else None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:

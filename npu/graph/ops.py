@@ -381,3 +381,11 @@ def code_of_kind(kind: str) -> int:
     if digits == kind or not digits.removeprefix("-").isdecimal():
         raise KeyError(kind)
     return int(digits)
+
+
+MOVES = frozenset({
+    "CONCATENATION", "SPLIT", "SPLIT_V", "PACK", "UNPACK", "SLICE", "STRIDED_SLICE", "PAD", "PADV2", "MIRROR_PAD", "TRANSPOSE",
+    "TILE", "DEPTH_TO_SPACE", "SPACE_TO_DEPTH", "RESIZE_NEAREST_NEIGHBOR", "GATHER", "BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND",
+    "QUANTIZE", "READ_VARIABLE", "ASSIGN_VARIABLE",
+})  # fmt: skip
+"""Operators that a compiler makes of copies, or of addresses and paddings of their neighbours."""

@@ -259,6 +259,11 @@ class Cpu:
     cache_cycles_per_line: float = 0.0
     """Cost of cleaning one line before a job (its inputs), or of invalidating one after it (its outputs)."""
 
+    @property
+    def cycles_around_job(self) -> int:
+        """What the driver takes before and after an NPU job, whatever the job is."""
+        return self.job_start_cycles + self.interrupt_cycles
+
 
 @dataclass(frozen=True, slots=True)
 class Variant:

@@ -1,7 +1,7 @@
 """The report of a check: where every operator of every subgraph runs, why, what it costs, and what to change first.
 
 Plain records and their JSON form (`kind: check` of the report schema). All cycles are ticks of the NPU clock. Operators on the
-CPU cost what the variant's table says (`sim.cpu`); on the NPU, what the timing engine measured of the compiled model, or what
+CPU cost what the variant's table says; on the NPU, what the timing engine measured of the compiled model, or what
 `sim.estimate` works out from shapes of operators that are not compiled. The total is that of one inference: the main subgraph,
 and once each of those that its operators execute; not what initialises variables, nor other signatures.
 """
@@ -20,6 +20,7 @@ from constraints.v0_1 import PROFILE as DOCUMENT
 from constraints.view import OpView
 from constraints.xnnpack import XnnpackSwitches, xnnpack_profile
 from npu.graph.consistency import defects_of, without_inconsistent
+from npu.graph.cpu_cost import cpu_cycles
 from npu.graph.ethos_u import Input, is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model, Tensor
 from npu.graph.idle import RULE as IDLE
@@ -29,11 +30,10 @@ from npu.graph.placement import Device, OpPlacement, Placement
 from npu.graph.verify import called_graphs
 from npu.graph.work import macs
 from npu.hardware.accuracy import TimingAccuracy
-from npu.hardware.variant import Variant
+from npu.hardware.variant import Cpu, Variant
 from npu.records import dataclass
 from npu.reports.report import HEAD, OperatorReport, Totals, hardware_digest, memory_names, timed
 from npu.tabular import Record, Tabular
-from sim.cpu import cpu_cycles
 from sim.estimate import npu_cycles
 from sim.timeline import OperatorTime, copy_overhead, job_overhead
 
@@ -229,7 +229,7 @@ def build_check_report(
     model: Model, placement: Placement, name: str, variant: Variant, measured: Measured | None = None
 ) -> CheckReport:
     """The report of a placement. With `measured`, its cycles replace the estimates of operators on the NPU."""
-    placement = settled(model, placement) if measured is None else without_idle_jobs(model, placement)
+    placement = settled(model, placement, variant.cpu) if measured is None else without_idle_jobs(model, placement, variant.cpu)
     graphs = [_GraphCheck(number, graph, placement, variant, measured) for number, graph in enumerate(model.graphs)]
     all_macs = sum(sum(graph.macs) for graph in graphs)
     counted = executed_graphs(model)
@@ -312,17 +312,22 @@ class _GraphCheck:
         if measured is not None and any((number, index) in measured.npu_cycles for index in self.on_npu):
             for index in self.on_npu:
                 self.npu_cycles[index] = measured.npu_cycles.get((number, index), 0)
-        self._split = partition if measured is None and is_read_alone(placement.profile) else working_partitions
-        self.partitions = _without_arenas(graph, self._split(graph, self.accepted))
+        self._keeps_idle_jobs = measured is None and is_read_alone(placement.profile)
+        self.partitions = _without_arenas(graph, self._split(self.accepted))
         self.partition_of = {op: position for position, part in enumerate(self.partitions) for op in part.ops}
         self.splitting = self._splitting()
         self.times = measured.times if measured is not None and number == 0 else {}
         self.absorbed = measured.absorbed if measured is not None and number == 0 else {}
         self._delegate = xnnpack_profile(XnnpackSwitches(floating=True, qs8=True, qu8=True, variables=True))
 
+    def _split(self, accepted: Collection[int]) -> list[Partition]:
+        if self._keeps_idle_jobs:
+            return partition(self.graph, accepted)
+        return working_partitions(self.graph, accepted, self.variant.cpu)
+
     def total(self, more: Collection[int] = ()) -> int:
         """Cycles of the subgraph if the NPU took `more` operators than it does, with what the CPU does around jobs."""
-        parts = _without_arenas(self.graph, self._split(self.graph, self.accepted.union(more))) if more else self.partitions
+        parts = _without_arenas(self.graph, self._split(self.accepted.union(more))) if more else self.partitions
         chosen = {index for part in parts for index in part.ops}
         work = sum(self.npu_cycles[i] if i in chosen else self.cpu_cycles[i] for i in range(len(self.placed)))
         around = sum(
@@ -426,11 +431,11 @@ def is_read_alone(profile: str) -> bool:
     return profile in (DOCUMENT.name, XNNPACK)
 
 
-def settled(model: Model, placement: Placement) -> Placement:
+def settled(model: Model, placement: Placement, cpu: Cpu) -> Placement:
     """The placement with what this compiler adds to its profile before it compiles: itself if the profile is another's."""
     if is_read_alone(placement.profile):
         return placement
-    return without_idle_jobs(model, without_inconsistent(placement, defects_of(model)))
+    return without_idle_jobs(model, without_inconsistent(placement, defects_of(model)), cpu)
 
 
 def _is_idle(placed: OpPlacement) -> bool:

@@ -7,15 +7,9 @@ from functools import cached_property
 
 from npu.graph.graph import Graph
 from npu.graph.operands import Role
-from npu.graph.ops import BY_NAME, Cost, inputs_with
+from npu.graph.ops import BY_NAME, MOVES, Cost, inputs_with
 from npu.reports.weight_counts import counts_of_operator
 
-MOVES = frozenset({
-    "CONCATENATION", "SPLIT", "SPLIT_V", "PACK", "UNPACK", "SLICE", "STRIDED_SLICE", "PAD", "PADV2", "MIRROR_PAD", "TRANSPOSE",
-    "TILE", "DEPTH_TO_SPACE", "SPACE_TO_DEPTH", "RESIZE_NEAREST_NEIGHBOR", "GATHER", "BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND",
-    "QUANTIZE", "READ_VARIABLE", "ASSIGN_VARIABLE",
-})  # fmt: skip
-"""Operators that a compiler makes of copies, or of addresses and paddings of their neighbours."""
 WEIGHTED = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"})
 
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from npu.graph.ethos_u import is_npu_job
+from npu.graph.ops import MOVES
 from npu.graph.work import macs
 from npu.records import dataclass
 from npu.reports.operator_map import GUESSED, LIKELY, SURE, UNKNOWN_SOURCE, Match, OperatorMap, SourceOperator, left_on_cpu
-from npu.reports.source_graph import MOVES, SourceGraph
+from npu.reports.source_graph import SourceGraph
 from npu.reports.stream_dataflow import Piece
 from npu.reports.vela_database import DATABASE, VelaDatabase
 from sim.container import CompiledFile

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from npu.graph.attributes import Pool2DOptions
 from npu.graph.graph import Op, Tensor
-from npu.graph.ops import BY_NAME, Cost
+from npu.graph.ops import BY_NAME, MOVES, Cost
 from npu.isa.operations import ActivationFunction, Elementwise, Pooling, PoolingMode, WeightedOperation
 from npu.records import dataclass
 from npu.reports.operator_map import GUESSED, LIKELY, Match
-from npu.reports.source_graph import MOVES, WEIGHTED, SourceGraph
+from npu.reports.source_graph import WEIGHTED, SourceGraph
 from npu.reports.stream_dataflow import Piece
 
 SHAPE, ORDER = "kind and shape", "place between others"

@@ -26,6 +26,11 @@ class SignatureRunner:
     def __init__(self, state: _SignatureState, signature: Signature) -> None:
         self._state = state
         self._signature = signature
+        defect = signature.defect(state.subgraph(signature.graph).graph)
+        if defect is not None:
+            raise InterpreterValueError(
+                f"signature '{signature.key}' cannot be called: {defect}; set_tensor, invoke and get_tensor run the model"
+            )
 
     def __call__(self, **arguments: Any) -> dict[str, Array]:
         signature = self._signature

@@ -31,7 +31,7 @@ def check(model: Source, session: Session) -> Placement:
     """
     variant, source = session.variant, load(model)
     source = source if is_read_alone(session.profile) else folded(source)
-    return settled(source, check_model(source, profile=session.profile, variant=variant))
+    return settled(source, check_model(source, profile=session.profile, variant=variant), variant.cpu)
 
 
 def check_report(
@@ -42,10 +42,12 @@ def check_report(
     They are estimates from shapes where nothing is compiled: under the profile of a document, unless `is_compiled`, and for a
     model that `compile` refuses, whose notes say why. Of a file that is compiled already, each NPU job is timed as a whole.
     """
+    from npu.toolchain.compile import signature_notes
+
     model = given(model)
     content = contents(model)
     source, name = parse(model, content), model_name(model)
-    notes = [*_compiled(source), *_without_kernel(source)]
+    notes = [*_compiled(source), *_without_kernel(source), *signature_notes(source)]
     if is_compiled_file(source):
         report = _report_of_file(model, source, session)
     elif is_compiled:

@@ -108,7 +108,10 @@ def compile(
     compilation = compile_in_session(source, name, session, progress=progress, observers=observers)
     compiled = compilation.written(name)
     verify_written(compiled.content, name, compiled.variant)
-    report = dataclasses.replace(compiled.report, model_sha256=digest(content), compiled_sha256=digest(compiled.content))
+    notes = (*(compiled.report.notes or ()), *signature_notes(source)) or None
+    report = dataclasses.replace(
+        compiled.report, model_sha256=digest(content), compiled_sha256=digest(compiled.content), notes=notes
+    )
     return dataclasses.replace(compiled, report=report)
 
 
@@ -162,6 +165,14 @@ def compile_in_memory(
     if compiled.partitions:
         model = dataclasses.replace(model, metadata={**model.metadata, METADATA_NAME: operators.to_metadata()})
     return Compilation(model, operators, compiled, variant)
+
+
+def signature_notes(model: Model) -> Iterator[str]:
+    """What to say of signatures that a model has and that cannot be called; a compiled file has them no more."""
+    for signature in model.signatures:
+        defect = signature.defect(model.graphs[signature.graph])
+        if defect is not None:
+            yield f"signature '{signature.key}' cannot be called and is left out of the compiled file: {defect}"
 
 
 def arena_notes(arena_bytes: int, budget: int) -> Iterator[str]:

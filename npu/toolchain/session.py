@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from npu.compiler.goal import Goal, goal_named
 from npu.errors import StreamError
+from npu.graph.cpu_cost import check_costs
 from npu.graph.graph import Model
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.hardware.choice import Hardware, hidden_memories
@@ -15,7 +16,6 @@ from npu.hardware.variant import Variant
 from npu.isa.payload import Configuration, configuration_of, decode_config, find_target, is_compatible
 from npu.memo import LastUsed
 from npu.records import dataclass
-from sim.cpu import check_costs
 
 if TYPE_CHECKING:
     from npu.compiler.block_config import BlockChooser

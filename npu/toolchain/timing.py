@@ -9,6 +9,7 @@ from typing import Any
 
 from npu.compiler.memory import arena_budget
 from npu.errors import stream_errors_at
+from npu.graph.cpu_cost import cpu_cycles
 from npu.graph.ethos_u import Input, Region, is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model
 from npu.hardware.accuracy import accuracy_of
@@ -26,7 +27,6 @@ from npu.toolchain.sources import Source
 from sim.arena import arena_use
 from sim.assumptions import assumption
 from sim.container import CompiledFile, job_title
-from sim.cpu import cpu_cycles
 from sim.perfetto import inference_trace
 from sim.pmu import pmu_report
 from sim.timeline import COPY_IN, COPY_OUT, Copy, CpuTask, TimedJob, Timeline, build_timeline
@@ -132,10 +132,11 @@ def _other_hardware(made_for: str, taken: str) -> tuple[str, ...]:
     return (f"compiled for {made_for}, timed for {taken}; --config, --system and --memory-mode choose",)
 
 
-def _other_signatures(model: Model) -> tuple[str, ...]:
+def _other_signatures(model: Model) -> Iterator[str]:
     """What to say of a model whose first subgraph, the one that is run and timed, is not all that can be called."""
     others = [signature.key for signature in model.signatures if signature.graph != 0]
-    return (f"signatures {', '.join(others)}: neither run nor timed; npu.Interpreter runs them",) if others else ()
+    if others:
+        yield f"signatures {', '.join(others)}: neither run nor timed; npu.Interpreter runs them"
 
 
 def _notes(streams: Iterable[TimedStream]) -> Iterator[str]:

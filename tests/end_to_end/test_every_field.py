@@ -16,6 +16,7 @@ import numpy as np
 from npu.compiler.block_config import BlockChooser
 from npu.errors import UserError
 from npu.graph.attributes import FusedActivation
+from npu.graph.cpu_cost import cpu_cycles
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op
 from npu.hardware.catalogue import load_variant
@@ -39,7 +40,6 @@ from npu.toolchain.compile import compile_in_memory
 from npu.toolchain.session import Executable
 from npu.toolchain.timing import time_executable
 from sim.container import CompiledFile
-from sim.cpu import cpu_cycles
 from sim.timing import schedule
 from sim.verify.shram import shram_findings
 

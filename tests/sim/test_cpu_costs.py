@@ -10,13 +10,13 @@ import pytest
 import yaml
 
 from npu.errors import ConfigError
+from npu.graph.cpu_cost import cpu_cycles
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op
 from npu.hardware.catalogue import load_variant
 from npu.hardware.choice import Hardware
 from npu.tflite.reader import read_model
 from npu.toolchain.session import Session
-from sim.cpu import cpu_cycles
 
 from tests.support import single_ops
 from tests.support.shared import shared_models

@@ -1,4 +1,4 @@
-"""Pass: partitions in which the NPU would have nothing to compute stay on the CPU."""
+"""Pass: partitions that are not worth an NPU job stay on the CPU."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ from npu.graph.idle import without_idle_jobs
 
 def drop_idle_jobs(state: State) -> State:
     """The state with such operators placed on the CPU."""
-    return replace(state, placement=without_idle_jobs(state.model, state.placement))
+    return replace(state, placement=without_idle_jobs(state.model, state.placement, state.variant.cpu))
