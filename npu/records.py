@@ -1,8 +1,9 @@
 """`dataclass` as the standard library has it, made in a tenth of the time: every process makes two hundred of them.
 
-The standard decorator writes the methods of every class as text and compiles it. Here it finds the fields only; initialisers
-of the same form share one compiled code, in which the names of the fields are put in place of others. What is rare (`order`,
-InitVar) is left to the standard decorator, and `field`, `fields`, `replace` and `asdict` are its own.
+The standard decorator writes the methods of every class as text and compiles it. Here a class gets its methods when the first
+of them is asked for, since most classes of a process are never made an instance of; initialisers of the same form share one
+compiled code, in which the names of the fields are put in place of others. What is rare (`order`, InitVar) is left to the
+standard decorator, and `field`, `fields`, `replace` and `asdict` are its own.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field
+from dataclasses import MISSING, Field, field
 from operator import attrgetter
 from reprlib import recursive_repr
 from types import CodeType, FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 _OPTIONS = {"frozen", "slots", "eq", "kw_only"}
+_FIELD = dataclasses.fields(dataclasses.make_dataclass("_", ["one"]))[0]._field_type  # type: ignore[attr-defined]
+"""What `dataclasses.fields` knows a field by."""
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -40,62 +43,151 @@ def _given(cls: type) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]
     return names, _values(names)
 
 
+class _Later:
+    """An attribute of a class that is made when it is first asked for."""
+
+    __slots__ = ("make", "name", "owner")
+
+    def __init__(self, make: Callable[[type], Any]) -> None:
+        self.make = make
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.owner, self.name = owner, name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        made = self.make(self.owner)
+        setattr(self.owner, self.name, made)
+        return made.__get__(instance, owner) if isinstance(made, FunctionType) else made
+
+
+class _Form:
+    """What a class says of its own fields: types and what is given for them, and the options of the decorator."""
+
+    __slots__ = ("eq", "frozen", "given", "is_derived", "kw_only", "types")
+
+    def __init__(self, cls: type, options: Mapping[str, bool]) -> None:
+        self.types: dict[str, str] = vars(cls).get("__annotations__", {})
+        self.given = {name: vars(cls)[name] for name in self.types if name in vars(cls)}
+        self.frozen, self.eq = options.get("frozen", False), options.get("eq", True)
+        self.kw_only = options.get("kw_only", False)
+        self.is_derived = bool(_bases(cls))
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether a default may be one that is refused: it changes, or a field without one stands behind it."""
+        last = list(self.types)[len(self.types) - len(self.given) :]
+        return list(self.given) != last or any(value.__hash__ is None for value in self.given.values())
+
+    def fields(self, cls: type) -> dict[str, Field[Any]]:
+        """`__dataclass_fields__`, those of the bases first."""
+        result: dict[str, Field[Any]] = {}
+        for base in _bases(cls):
+            result |= base.__dataclass_fields__
+        for name, kind in self.types.items():
+            if "ClassVar" not in kind:
+                result[name] = self._field(name, kind)
+        return result
+
+    def _field(self, name: str, kind: str) -> Field[Any]:
+        given = self.given.get(name, MISSING)
+        result: Field[Any] = given if isinstance(given, Field) else field(default=given)
+        if result.default.__hash__ is None:
+            raise ValueError(f"mutable default {type(result.default)} for field {name} is not allowed: use default_factory")
+        result.name, result.type, result._field_type = name, kind, _FIELD  # type: ignore[attr-defined]
+        if result.kw_only is MISSING:
+            result.kw_only = self.kw_only
+        return result
+
+    def parameters(self, cls: type) -> Any:
+        """What classes derived from this one are checked against."""
+        bare: type = dataclasses.dataclass(init=False, repr=False, eq=False)(type(cls.__name__, (), {"__doc__": ""}))
+        said = vars(bare)["__dataclass_params__"]
+        said.frozen, said.eq, said.init, said.repr = self.frozen, self.eq, True, True
+        return said
+
+    def initialiser(self, cls: type) -> FunctionType:
+        """`__init__`."""
+        return _initialiser(cls, frozen=self.frozen)
+
+
 def _record(cls: type, options: Mapping[str, bool]) -> type:
     if not _is_usual(cls, options):
         return dataclasses.dataclass(**options)(cls)
-    frozen, eq = options.get("frozen", False), options.get("eq", True)
-    fields_only = {name: options.get(name, False) for name in ("slots", "kw_only")}
-    is_derived = any(hasattr(base, "__dataclass_fields__") for base in cls.__mro__[1:])
-    fields_only["frozen"] = frozen and is_derived  # must be said where the base is, and costs there
-    result = _with_fields(cls, fields_only)
-    said = vars(result)["__dataclass_params__"]  # what classes derived from this one are checked against
-    said.frozen, said.eq, said.init, said.repr = frozen, eq, True, True
-    for name, method in _methods(result, frozen=frozen, eq=eq, slots=fields_only["slots"]).items():
-        if name not in vars(result) or (name == "__hash__" and vars(result)[name] is None):
-            setattr(result, name, method)
+    form, has_slots = _Form(cls, options), options.get("slots", False)
+    result = _made(cls, form, _attributes(form, cls, has_slots=has_slots), has_slots=has_slots)
+    if form.is_derived or form.is_doubtful:
+        vars(result)["__init__"].__get__(None, result)  # says here what is wrong, not where the first instance is made
     return result
 
 
-def _with_fields(cls: type, options: Mapping[str, bool]) -> type:
-    """The standard decorator's fields. It looks for ClassVar in the text of every type, unless that is no text."""
-    types = cls.__annotations__
-    cls.__annotations__ = {name: kind if "ClassVar" in kind else object for name, kind in types.items()}
-    result: type = dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
-    cls.__annotations__ = result.__annotations__ = types
-    known = vars(result)["__dataclass_fields__"]
-    for name, kind in types.items():
-        known[name].type = kind
-    return result
+def _attributes(form: _Form, cls: type, *, has_slots: bool) -> dict[str, Any]:
+    """What the decorator adds; methods of the class itself stay."""
+    later = {"__dataclass_fields__": _Later(form.fields), "__dataclass_params__": _Later(form.parameters)}
+    methods: dict[str, Any] = {"__match_args__": _Later(_match_args), "__init__": _Later(form.initialiser)}
+    methods["__repr__"] = _Later(_representation)
+    if form.eq:
+        methods |= {"__eq__": _Later(_equality), "__hash__": _Later(_hash) if form.frozen else None}
+    if form.frozen:
+        methods |= {"__setattr__": _refuse_setting, "__delattr__": _refuse_deleting}
+        if has_slots:
+            methods |= {"__getstate__": _state, "__setstate__": _set_state}
+    own = vars(cls)
+    return later | {name: method for name, method in methods.items() if own.get(name) is None}
+
+
+def _made(cls: type, form: _Form, attributes: Mapping[str, Any], *, has_slots: bool) -> type:
+    """The class with its attributes; a new one if it has slots, which come while a class is made."""
+    if has_slots:
+        names = [name for name, kind in form.types.items() if "ClassVar" not in kind]
+        left_out = {"__dict__", "__weakref__", *names}
+        kept = {name: value for name, value in vars(cls).items() if name not in left_out}
+        if form.is_derived:
+            inherited = {slot for base in cls.__mro__[1:] for slot in vars(base).get("__slots__", ())}
+            names = [name for name in form.fields(cls) if name not in inherited]
+        result = type(cls)(cls.__name__, cls.__bases__, {**kept, **attributes, "__slots__": tuple(names)})
+        result.__qualname__ = cls.__qualname__
+        return result
+    for name, value in form.given.items():
+        if isinstance(value, Field):
+            if value.default is MISSING:
+                delattr(cls, name)
+            else:
+                setattr(cls, name, value.default)
+    for name, value in attributes.items():
+        setattr(cls, name, value)
+        if isinstance(value, _Later):
+            value.__set_name__(cls, name)
+    return cls
+
+
+def _bases(cls: type) -> list[Any]:
+    """The records that a class is derived from, the most basic one first."""
+    return [base for base in cls.__mro__[:0:-1] if "__dataclass_fields__" in vars(base)]
+
+
+def _is_frozen(record: type) -> bool:
+    dataclasses.fields(record)  # which makes the methods of a record that comes about later
+    return any("__setattr__" in vars(base) for base in record.__mro__[:-1])
 
 
 def _is_usual(cls: type, options: Mapping[str, bool]) -> bool:
     """Whether this module makes the methods."""
-    values = [value for value in vars(cls).values() if isinstance(value, Field)]
+    types, is_frozen = vars(cls).get("__annotations__", {}).values(), options.get("frozen", False)
     return (
         _OPTIONS.issuperset(options)
+        and all(_is_frozen(base) == is_frozen for base in _bases(cls))
+        and all(isinstance(kind, str) for kind in types)
+        and not any("InitVar" in kind or "KW_ONLY" in kind for kind in types)
         and all(
-            isinstance(kind, str) and "InitVar" not in kind and "KW_ONLY" not in kind for kind in cls.__annotations__.values()
+            value.init or (value.default is value.default_factory is MISSING)
+            for value in vars(cls).values()
+            if isinstance(value, Field)
         )
-        and all(value.init or (value.default is value.default_factory is MISSING) for value in values)
     )
 
 
-def _methods(cls: type, *, frozen: bool, eq: bool, slots: bool) -> dict[str, Any]:
+def _initialiser(cls: type, *, frozen: bool) -> FunctionType:
     fields = dataclasses.fields(cls)
-    shown = tuple(attribute.name for attribute in fields if attribute.repr)
-    methods: dict[str, Any] = {"__init__": _initialiser(cls, fields, frozen=frozen), "__repr__": _representation(shown)}
-    if eq:
-        methods["__eq__"] = _equality(_values([attribute.name for attribute in fields if attribute.compare]))
-        hashed = [attribute.name for attribute in fields if (attribute.compare if attribute.hash is None else attribute.hash)]
-        methods["__hash__"] = _hash(_values(hashed)) if frozen else None
-    if frozen:
-        methods |= {"__setattr__": _refuse_setting, "__delattr__": _refuse_deleting}
-    if frozen and slots:
-        methods |= {"__getstate__": _state, "__setstate__": _set_state}
-    return methods
-
-
-def _initialiser(cls: type, fields: Sequence[Field[Any]], *, frozen: bool) -> FunctionType:
     parameters = sorted((attribute for attribute in fields if attribute.init), key=lambda attribute: bool(attribute.kw_only))
     made = tuple(attribute.default_factory is not MISSING for attribute in parameters)
     positional = sum(not attribute.kw_only for attribute in parameters)
@@ -165,14 +257,23 @@ def _values(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
     return lambda record: tuple([getattr(record, name) for name in names])
 
 
-def _equality(values: Callable[[Any], tuple[Any, ...]]) -> Any:
+def _match_args(cls: type) -> tuple[str, ...]:
+    return tuple(attribute.name for attribute in dataclasses.fields(cls) if attribute.init and not attribute.kw_only)
+
+
+def _equality(cls: type) -> Any:
+    values = _values([attribute.name for attribute in dataclasses.fields(cls) if attribute.compare])
+
     def __eq__(self: object, other: object) -> bool:
         return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
 
     return __eq__
 
 
-def _hash(values: Callable[[Any], tuple[Any, ...]]) -> Any:
+def _hash(cls: type) -> Any:
+    fields = dataclasses.fields(cls)
+    values = _values([one.name for one in fields if (one.compare if one.hash is None else one.hash)])
+
     def __hash__(self: object) -> int:
         return hash(values(self))
 
@@ -184,7 +285,9 @@ def _compiled(text: str) -> CodeType:
     return next(constant for constant in module.co_consts if isinstance(constant, CodeType))
 
 
-def _representation(names: tuple[str, ...]) -> Any:
+def _representation(cls: type) -> Any:
+    names = [attribute.name for attribute in dataclasses.fields(cls) if attribute.repr]
+
     @recursive_repr()
     def __repr__(self: Any) -> str:
         return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
