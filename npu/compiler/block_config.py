@@ -40,7 +40,12 @@ class BlockChooser:
         self.variant = variant
         self._rows = MachineRows(variant)
         self._known: LastUsed[tuple[BlockProblem, int], BlockChoice] = LastUsed(_REMEMBERED)
-        self._alike: LastUsed[tuple[BlockProblem, int], BlockChoice | None] = LastUsed(_REMEMBERED)
+        self._problems: LastUsed[BlockProblem, BlockProblem] = LastUsed(_REMEMBERED)
+        self._alike: LastUsed[tuple[BlockProblem, Traversal, int], BlockChoice | None] = LastUsed(_REMEMBERED)
+
+    def known(self, problem: BlockProblem) -> BlockProblem:
+        """The problem equal to this one that was asked for before: it has kept what was worked out for it."""
+        return self._problems.get(problem, lambda: problem)
 
     def choose(self, problem: BlockProblem, *, depth_limit: int = 0) -> BlockChoice:
         """The legal block with the lowest estimated cycles; ties go to the larger block.
@@ -52,8 +57,10 @@ class BlockChooser:
 
     def choose_alike(self, problem: BlockProblem, other: BlockChoice) -> BlockChoice | None:
         """The best legal block that reads weights as they are encoded for `other`: of its depth and traversal. None without."""
-        depth, traversed = other.block.depth, replace(problem, traversal=other.traversal)
-        return self._alike.get((traversed, depth), lambda: _best_of_depth(traversed, self._rows, depth))
+        depth, traversal = other.block.depth, other.traversal
+        return self._alike.get(
+            (problem, traversal, depth), lambda: _best_of_depth(replace(problem, traversal=traversal), self._rows, depth)
+        )
 
 
 def _choose(problem: BlockProblem, rows: MachineRows, depth_limit: int) -> BlockChoice:

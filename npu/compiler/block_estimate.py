@@ -8,6 +8,7 @@ to be the start of a beat.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from npu.machine.output_unit import element_cycles
 from npu.machine.parameters import PORT_NUMBERS, burst_bytes, machine_rows, port_rows, working_ublock
 from npu.machine.rules import ceil_div, ifm_block_depth, kernel_group, round_up, sub_kernel
 from npu.numerics.arrays import Floats, Ints
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 _KINDS = {
     Work.CONVOLUTION: r.CONV_DEPTH_FIRST,
@@ -41,7 +42,7 @@ _PADDING_BYTES = 0.1
 """Bytes of a compressed zero among the zeros that fill up the input channels."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class BlockProblem(BufferProblem):
     """Everything about an operation that its block depends on. Shapes are height, width, depth.
 
@@ -49,6 +50,7 @@ class BlockProblem(BufferProblem):
     `output_rank` is the field of `OutputCycles` that holds for it.
     `ifm_in_arena` and `ofm_in_arena`: the map lies in the arena although the mode has a separate fast memory.
     `weights_in_place`: they are read where the constants lie. `weight_bytes` are the bytes of the compressed stream per weight.
+    A problem keeps its hash and its parts: stripes and gathered rows ask the same again and again.
     """
 
     ofm_bits: int
@@ -64,11 +66,29 @@ class BlockProblem(BufferProblem):
     weights_in_place: bool = False
     weight_bytes: float = 1.0
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.ofm, self.ifm_depth, self.kernel, self.weights_in_place, self.weight_bytes, self.ifm_map_depth))
+
+    @cached_property
+    def _parts(self) -> dict[tuple[int, bool], BlockProblem]:
+        return {}
+
+    def part(self, channels: int, *, in_place: bool = False) -> BlockProblem:
+        """The problem of so many of the output channels, with weights `in_place` or copied."""
+        key = channels, in_place
+        if key not in self._parts:
+            self._parts[key] = replace(self, ofm=(*self.ofm[:2], channels), weights_in_place=in_place)
+        return self._parts[key]
+
     @property
     def has_weights(self) -> bool:
         return self.work in (Work.CONVOLUTION, Work.DEPTHWISE)
 
-    @property
+    @cached_property
     def channel_bytes(self) -> float:
         """Expected bytes of compressed weights and scale record per output channel, what fills up the stream included."""
         taps = self.kernel.height * self.kernel.width

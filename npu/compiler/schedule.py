@@ -64,6 +64,8 @@ _WORTH_PREFETCHING = 0.1
 WORTH_MEMORY = 0.01
 """Copies that take memory which maps leave free save at least this part of the cycles so far."""
 
+_UNIT, _NO_PADDING = KernelWindow(), IfmPadding()
+
 _MOST_ROOMS = 2
 """Copies of constants that are read once may take so many times the room there is: slices are whole blocks of channels."""
 
@@ -139,13 +141,15 @@ class Pace:
         return Pace(self.port, ended, started, max(self.engine_free, started) + read_bytes / self.port.read)
 
 
-def describe(step: Step, layouts: Mapping[Storage, Layout], mode: MemoryMode) -> BlockProblem:
+def describe(
+    step: Step, layouts: Mapping[Storage, Layout], mode: MemoryMode, weight_bytes: float = BlockProblem.weight_bytes
+) -> BlockProblem:
     """What the block of a step depends on; boundary maps and those that do not fit a separate fast memory lie in the arena."""
 
     def is_far(storage: Storage) -> bool:
         return mode.has_separate_cache and (storage.is_boundary or storage.bytes > mode.arena_cache_bytes)
 
-    work, kernel, upscale, padding = Work.ELEMENTWISE, KernelWindow(), Upscale.NONE, IfmPadding()
+    work, kernel, upscale, padding = Work.ELEMENTWISE, _UNIT, Upscale.NONE, _NO_PADDING
     if isinstance(step, ConvolutionStep):
         work = Work.DEPTHWISE if step.is_depthwise else Work.CONVOLUTION
     elif isinstance(step, PoolingStep):
@@ -177,6 +181,7 @@ def describe(step: Step, layouts: Mapping[Storage, Layout], mode: MemoryMode) ->
         ofm_is_bricked=layouts[step.ofm.storage] is Layout.NHCWB16,
         ifm_in_arena=is_far(step.ifm.storage),
         ofm_in_arena=is_far(step.ofm.storage),
+        weight_bytes=weight_bytes,
     )
 
 
@@ -213,10 +218,10 @@ def make_jobs(
     spare = 0.0
     for given, room in zip(counted(steps, "blocks and weights of steps", progress), rooms, strict=True):
         step = _with_least_strides(given)
-        problem = describe(step, layouts, chooser.variant.memory_mode)
+        mode = chooser.variant.memory_mode
         table = constants.add(step.lut.tobytes()) if step.lut is not None else None
         if isinstance(step, ConvolutionStep):
-            problem = replace(problem, weight_bytes=constants.bytes_per_weight(step.weights))
+            problem = chooser.known(describe(step, layouts, mode, constants.bytes_per_weight(step.weights)))
             has_lead = goal is Goal.PERFORMANCE or spare >= SMALLEST_SLICE_BYTES
             pace = pace if has_lead else pace.without_lead
             for shape in usual.pop(id(step.weights), ()):
@@ -225,6 +230,7 @@ def make_jobs(
             spare = room - form.room(problem)
             new = _convolution_jobs(step, problem, form, constants, table)
         else:
+            problem = describe(step, layouts, mode)
             spare, choice = room, chooser.choose(problem)
             new = [Job(step, choice, problem.accumulator, 0, step.ofm.shape[2], None, False, table, choice.cycles)]
         for job in new:
@@ -330,11 +336,9 @@ class _Encodings:
 
     def _alike(self, problem: BlockProblem, form: Slicing, is_staged: bool) -> Slicing | None:
         """The slices of a form with blocks for another map; None if one of them has no such block."""
-        height, width, _ = problem.ofm
         slices: list[tuple[int, BlockChoice]] = []
         for count, other in form.slices:
-            part = replace(problem, ofm=(height, width, count), weights_in_place=not is_staged)
-            choice = self._chooser.choose_alike(part, other)
+            choice = self._chooser.choose_alike(problem.part(count, in_place=not is_staged), other)
             if choice is None:
                 return None
             slices.append((count, choice))
@@ -361,7 +365,7 @@ def _choose_form(problem: BlockProblem, room: int, chooser: BlockChooser, pace: 
     port from other copies, which shows only later; and where SRAM counts more than cycles, what needs more of it must be much
     faster. Copies of what is read once are made within reason only.
     """
-    in_place = chooser.choose(replace(problem, weights_in_place=True))
+    in_place = chooser.choose(problem.part(problem.ofm[2], in_place=True))
     kept = Slicing(((problem.ofm[2], in_place),), staged=0)
     is_read_once = _plane_blocks(problem, in_place) == 1
     if not chooser.variant.memory_mode.stages_weights:
@@ -389,18 +393,17 @@ def _prefetched(problem: BlockProblem, in_place: BlockChoice, chooser: BlockChoo
 
     None where that saves little of the operation, or of what the program has taken so far: it takes memory.
     """
-    height, width, total = problem.ofm
-    unit = int(round_up(BRICK_DEPTH, chooser.variant.accelerator.ofm_ublock.depth))
+    total, unit = problem.ofm[2], int(round_up(BRICK_DEPTH, chooser.variant.accelerator.ofm_ublock.depth))
     room = min(pace.idle_cycles * pace.port.read, _MOST_PREFETCHED_BYTES)
     count = min(int(room / problem.channel_bytes) // unit * unit, total)
     if count < unit:
         return None
     depth = _even(count, int(LARGEST_SLICE_BYTES / problem.channel_bytes) // unit * unit, unit)
-    slices = _slices(replace(problem, ofm=(height, width, count)), depth, chooser)
+    slices = _slices(problem, count, depth, chooser)
     staged = len(slices)
     if count < total:
         rest = total - count
-        slices.append((rest, chooser.choose(replace(problem, ofm=(height, width, rest), weights_in_place=True))))
+        slices.append((rest, chooser.choose(problem.part(rest, in_place=True))))
     form = Slicing(tuple(slices), staged)
     saved = pace.kernel_free + in_place.cycles + _JOB_CYCLES - form.after(pace, problem).kernel_free
     return form if saved > max(_WORTH_PREFETCHING * in_place.cycles, WORTH_MEMORY * pace.kernel_free) else None
@@ -421,15 +424,15 @@ def _cut(problem: BlockProblem, room: int, chooser: BlockChooser, pace: Pace) ->
     total, unit = problem.ofm[2], int(round_up(BRICK_DEPTH, chooser.variant.accelerator.ofm_ublock.depth))
     most = max(int(target / problem.channel_bytes) // unit * unit, unit)
     depth = _even(total, most, unit)
-    best = _slices(problem, depth, chooser)
+    best = _slices(problem, total, depth, chooser)
     if most < total:
         block = chooser.choose(problem, depth_limit=most).block.depth
-        in_blocks = _slices(problem, most // block * block, chooser)
+        in_blocks = _slices(problem, total, most // block * block, chooser)
         if _span(in_blocks, problem, pace) < _span(best, problem, pace) * _CLEARLY_FASTER:
             best = in_blocks
     while depth > unit and pace.is_engine_idle and _waits(best, problem, pace):
         depth = _even(total, depth // 2, unit)
-        finer = _slices(problem, depth, chooser)
+        finer = _slices(problem, total, depth, chooser)
         if _span(finer, problem, pace) >= _span(best, problem, pace):
             break
         best = finer
@@ -454,9 +457,8 @@ def _waits(cut: Sequence[tuple[int, BlockChoice]], problem: BlockProblem, pace: 
     return _span(cut, problem, pace) > sum(choice.cycles + _JOB_CYCLES for _, choice in cut) + 1
 
 
-def _slices(problem: BlockProblem, depth: int, chooser: BlockChooser) -> list[tuple[int, BlockChoice]]:
-    """Slices of `depth` channels and what is left of them."""
-    height, width, total = problem.ofm
+def _slices(problem: BlockProblem, total: int, depth: int, chooser: BlockChooser) -> list[tuple[int, BlockChoice]]:
+    """Slices of `depth` channels of the first `total`, and what is left of them."""
     counts = [min(depth, total - channel) for channel in range(0, total, depth)]
-    choices = {count: chooser.choose(replace(problem, ofm=(height, width, count))) for count in dict.fromkeys(counts)}
+    choices = {count: chooser.choose(problem.part(count)) for count in dict.fromkeys(counts)}
     return [(count, choices[count]) for count in counts]
