@@ -14,6 +14,7 @@ from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+from npu.native import folder
 from npu.native.cpu import CpuTier
 from npu.native.sources import digest, search_path
 
@@ -51,12 +52,8 @@ def cache_path(group: str, tier: CpuTier) -> Path:
 
 
 def cache_folder() -> Path:
-    """NPULAB_CACHE_DIR, or npulab in the user's folder for caches."""
-    named = os.environ.get("NPULAB_CACHE_DIR")
-    if named:
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path(os.path.expanduser("~")) / ".cache") / "npulab"
+    """Where libraries are kept."""
+    return Path(folder.cache_path())
 
 
 @functools.cache
