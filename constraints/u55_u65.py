@@ -266,8 +266,8 @@ PROFILE = Profile(
         "Limits with an id `V-...` are those of profile `v0.1`, those with `N-...` belong to this compiler; stride and "
         "dilation follow the target's description.",
         "Four more reasons depend on the whole model: `CONSISTENCY`, where the file declares other shapes or scales than "
-        "TFLite's kernels compute; `JOB-WORK`, where an NPU job would hold nothing but reshapes, or copies that "
-        "the CPU makes in less time than it takes around a job; and, found when the model "
+        "TFLite's kernels compute; `JOB-WORK`, where an NPU job would hold nothing but reshapes, or copies and "
+        "single values that the CPU makes in less time than it takes around a job; and, found when the model "
         "is compiled, `MEMORY-ARENA`, where only an operator's tensors fit the arena, not the maps of its steps in stripes, "
         "and `LOWERING`, where the compiler cannot lower what the profile takes.",
     ),

@@ -55,6 +55,15 @@ class CpuTask:
 
 
 @dataclass(frozen=True, slots=True)
+class Called:
+    """What all executions of the subgraphs take that an operator on the CPU executes, in cycles of the NPU's clock."""
+
+    operator: int
+    npu_cycles: int
+    cpu_cycles: int
+
+
+@dataclass(frozen=True, slots=True)
 class Copy:
     """The application's copy of the model's inputs or outputs; `direction` is COPY_IN or COPY_OUT."""
 
@@ -149,7 +158,7 @@ class Timeline(Tabular):
         return sums
 
 
-def build_timeline(tasks: Sequence[TimedJob | CpuTask | Copy], variant: Variant) -> Timeline:
+def build_timeline(tasks: Sequence[TimedJob | CpuTask | Called | Copy], variant: Variant) -> Timeline:
     """Lay `tasks` end to end. The time of overlapping operations of a job goes to the one that ends first."""
     ratio = variant.system.clock_hz / variant.cpu.clock_hz
     row = _TimelineRow(variant)
@@ -164,6 +173,12 @@ def build_timeline(tasks: Sequence[TimedJob | CpuTask | Copy], variant: Variant)
             time = operators.setdefault(task.operator, OperatorTime())
             time.add(cycles, "CPU")
             time.span_cycles += cycles
+        elif isinstance(task, Called):
+            for device, cycles in (("cpu", task.cpu_cycles), ("npu", task.npu_cycles)):
+                row.append(device, task.operator, cycles)
+            time = operators.setdefault(task.operator, OperatorTime())
+            time.add(task.npu_cycles + task.cpu_cycles, "subgraph")
+            time.span_cycles += task.npu_cycles + task.cpu_cycles
         else:
             _add_job(row, operators, task, jobs)
             _add_bytes(operators, task, variant)

@@ -1,8 +1,8 @@
 """Keeps partitions that are not worth an NPU job on the CPU; the only place that decides this.
 
-A job has to be started, and its feature maps copied in and out. Operators that are only another view of the same bytes, or that
-only move some, are free or cheap inside a job that computes something. Beside operators on the CPU they are not worth a job of
-their own where the CPU moves the bytes in less time than it spends around a job.
+A job has to be started, and its feature maps copied in and out. Operators that are only another view of the same bytes, that
+only move some, or that compute one value (the counter of a loop) are free or cheap inside a job that computes something. Beside
+operators on the CPU they are not worth a job of their own where the CPU does the same in less time than it spends around a job.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from npu.graph.graph import Graph, Model
 from npu.graph.ops import MOVES, OPS, Cost
 from npu.graph.partition import Partition, partition
 from npu.graph.placement import OpPlacement, Placement, Violation
+from npu.graph.work import output_elements
 from npu.hardware.variant import Cpu
 
 VIEWS = frozenset(row.name for row in OPS if row.cost is Cost.VIEW)
@@ -40,7 +41,7 @@ def working_partitions(graph: Graph, accepted: Collection[int], cpu: Cpu) -> lis
 
 def _is_idle(graph: Graph, part: Partition, cpu: Cpu) -> bool:
     moved = [graph.ops[index] for index in part.ops if graph.ops[index].kind not in VIEWS and index not in graph.folded]
-    if not all(op.kind in _COPIES for op in moved):
+    if not all(op.kind in _COPIES or output_elements(graph, op) == 1 for op in moved):
         return False
     return sum(cpu_cycles(graph, op, cpu) for op in moved) < cpu.cycles_around_job if moved else True
 
@@ -61,8 +62,8 @@ def without_idle_jobs(model: Model, placement: Placement, cpu: Cpu) -> Placement
 
 def _kept_back(op: OpPlacement, cpu: Cpu) -> OpPlacement:
     message = (
-        f"{op.kind} computes nothing, and no operator that computes can share its job: a job of its own would only copy, "
-        f"and cost the CPU the {cpu.cycles_around_job} cycles around a job"
+        f"{op.kind} computes nothing or one value, and no operator that computes can share its job: a job of its own would "
+        f"only copy, and cost the CPU the {cpu.cycles_around_job} cycles around a job"
     )
-    value = "only views or copies of few bytes"
+    value = "only views, copies of few bytes or one value"
     return replace(op, violations=(Violation(RULE, message, "work for the NPU", value, "bring its neighbours to the NPU"),))

@@ -258,28 +258,40 @@ def memory_totals(usage: Usage, variant: Variant) -> dict[str, int]:
 
 
 def memory_of_file(model: Model) -> Usage:
-    """Memory of a compiled file, read from its own tensors: scratch, fast scratch, constants and command streams."""
+    """Memory of a compiled file, read from its own tensors: scratch, fast scratch, constants and command streams.
+
+    Constants and streams are those of all subgraphs, the arena is that of the main one.
+    """
     from npu.compiler.compiled import Usage
 
     graph = model.graphs[0]
-    jobs = [op for op in graph.ops if is_npu_job(op)]
-    streams, constants, scratch, fast = (
-        {op.inputs[position] for op in jobs} - {ABSENT}
-        for position in (Input.COMMANDS, Input.CONSTANTS, Input.SCRATCH, Input.FAST_SCRATCH)
-    )
-    fast -= scratch
+    scratch, fast = _job_inputs(graph, Input.SCRATCH), _job_inputs(graph, Input.FAST_SCRATCH)
     size = {index: tensor.bytes for index, tensor in enumerate(graph.tensors)}
-    held = {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None}
     arena = max((size[index] for index in scratch), default=0)
-    if not jobs:
+    if not any(map(is_npu_job, graph.ops)):
+        held = {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None}
         arena = _arena_of_cpu(graph, {index: length for index, length in size.items() if index not in held and length > 0})
+    constants, streams, others = (sum(column) for column in zip(*map(_held_bytes, model.graphs), strict=True))
     return Usage(
         arena_bytes=arena,
-        fast_bytes=max((size[index] for index in fast), default=0),
-        read_only_bytes=sum(size[index] for index in constants),
-        command_stream_bytes=sum(size[index] for index in streams),
-        cpu_constant_bytes=sum(size[index] for index in held - streams - constants),
+        fast_bytes=max((size[index] for index in fast - scratch), default=0),
+        read_only_bytes=constants,
+        command_stream_bytes=streams,
+        cpu_constant_bytes=others,
     )
+
+
+def _job_inputs(graph: Graph, position: Input) -> set[int]:
+    """The tensors that NPU jobs have at a position of their inputs."""
+    return {op.inputs[position] for op in graph.ops if is_npu_job(op)} - {ABSENT}
+
+
+def _held_bytes(graph: Graph) -> tuple[int, int, int]:
+    """Bytes of a subgraph's constants of NPU jobs, of their command streams, and of all other constants."""
+    constants, streams = _job_inputs(graph, Input.CONSTANTS), _job_inputs(graph, Input.COMMANDS)
+    others = {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None} - constants - streams
+    sums = (sum(graph.tensors[index].bytes for index in chosen) for chosen in (constants, streams, others))
+    return next(sums), next(sums), next(sums)
 
 
 def _arena_of_cpu(graph: Graph, sizes: Mapping[int, int]) -> int:

@@ -54,6 +54,8 @@ class _SharedState:
         self.profile: list[tuple[int, int, str, float]] | None = None
         self.progress: Progress | None = None
         self.subgraphs = [Subgraph(model, index, self) for index in range(len(model.graphs))]
+        self.executions = [0] * len(model.graphs)
+        """How often operators executed each subgraph."""
         self._once: set[int] = set()
         self._calls_are_checked = False
 
@@ -68,6 +70,7 @@ class _SharedState:
         if len(arguments) != len(graph.inputs):
             raise InterpreterValueError(f"subgraph {index}: must get {len(graph.inputs)} inputs, got {len(arguments)}")
         self.check_calls()
+        self.executions[index] += 1
         return self._run(graph, arguments)
 
     def check_calls(self) -> None:
@@ -337,6 +340,10 @@ class CpuInterpreter:
     def tell(self, progress: Progress | None) -> None:
         """Let `progress` hear of every operator of subgraph 0 that has run, from now on."""
         self._state.progress = progress
+
+    def executions(self) -> tuple[int, ...]:
+        """How often operators have executed each subgraph, since the interpreter was made."""
+        return tuple(self._state.executions)
 
     def arena_bytes(self) -> int:
         """Bytes of the arenas of intermediate tensors, of all subgraphs that are allocated."""

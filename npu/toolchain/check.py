@@ -130,12 +130,13 @@ def measured_report(source: Model, name: str, session: Session, progress: Progre
 def _measured(compilation: Compilation) -> Measured:
     from npu.hardware.accuracy import accuracy_of
     from npu.reports.report import memory_totals
-    from npu.toolchain.timing import tasks_of, time_streams, work_of
+    from npu.toolchain.tasks import tasks_of, time_streams
+    from npu.toolchain.timing import work_of
     from sim.timeline import TimedJob, build_timeline
 
     file, operators, variant = compilation.file(), compilation.operators, compilation.variant
     streams = [time_streams(file, number) for number in range(len(file.model.graphs))]
-    main = build_timeline(list(tasks_of(file.model.graphs[0], operators.sources, streams[0], variant)), variant)
+    main = build_timeline(list(tasks_of(file.model.graphs[0], operators.sources, streams[0], variant.cpu, {})), variant)
     cycles = {(0, row.index): main.operators[row.index].cycles for row in operators.operators if row.index in main.operators}
     for part in compilation.compiled_model.partitions:
         if part.graph:

@@ -22,8 +22,8 @@ from npu.tflite.writer import write_model
 from npu.toolchain.executable import prepare
 from npu.toolchain.session import Executable, Session
 from npu.toolchain.sources import Source
+from npu.toolchain.tasks import TimedStream, time_streams
 from npu.toolchain.tensors import kind_of
-from npu.toolchain.timing import TimedStream, time_streams
 from sim.container import NpuJob
 from sim.trace import TraceColumn
 from sim.verify.footprint import SHRAM, ByteSet, footprint

@@ -97,7 +97,7 @@ def run(
     with execution_errors_at(name, file):
         given, outputs, names = execute(interpreter, graph, inputs, seed)
     tensors = named_tensors(executable.model, interpreter, recorder.written) if recorder else {}
-    timed = time_executable(executable, with_events=with_events)
+    timed = time_executable(executable, with_events=with_events, executions=interpreter.executions())
     quantization = tuple(graph.tensors[index].quantization for index in graph.outputs)
     return RunResult(outputs, names, quantization, timed.report, timed, given, tensors)
 

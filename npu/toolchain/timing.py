@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
 from npu.compiler.memory import arena_budget
 from npu.errors import stream_errors_at
-from npu.graph.cpu_cost import cpu_cycles
 from npu.graph.ethos_u import Input, Region, is_npu_job
-from npu.graph.graph import ABSENT, Graph, Model
+from npu.graph.graph import Graph, Model
+from npu.graph.verify import called_graphs
 from npu.hardware.accuracy import accuracy_of
 from npu.hardware.variant import Variant
-from npu.isa.decode import Decoded
 from npu.progress import Progress
 from npu.records import dataclass
 from npu.reports.operator_map import OperatorMap, hardware_names
@@ -24,25 +23,13 @@ from npu.toolchain.executable import prepare
 from npu.toolchain.origin import Origin
 from npu.toolchain.session import Executable, Session
 from npu.toolchain.sources import Source
+from npu.toolchain.tasks import TimedStream, calls_of, tasks_of, time_streams
 from sim.arena import arena_use
 from sim.assumptions import assumption
-from sim.container import CompiledFile, job_title
 from sim.perfetto import inference_trace
 from sim.pmu import pmu_report
-from sim.timeline import COPY_IN, COPY_OUT, Copy, CpuTask, TimedJob, Timeline, build_timeline
-from sim.timing import schedule
-from sim.trace import Trace
+from sim.timeline import Called, TimedJob, Timeline, build_timeline
 from sim.work import work_shares
-
-Task = TimedJob | CpuTask | Copy
-
-
-@dataclass(frozen=True, slots=True)
-class TimedStream:
-    """A command stream decoded, and what happens when."""
-
-    decoded: tuple[Decoded, ...]
-    trace: Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +80,15 @@ def time_model(
     return time_executable(executable, with_events=with_events)
 
 
-def time_executable(executable: Executable, *, with_events: bool = False) -> TimedModel:
-    """`time_model` for a model that is prepared already."""
+def time_executable(
+    executable: Executable, *, with_events: bool = False, executions: Sequence[int] | None = None
+) -> TimedModel:
+    """`time_model` for a model that is prepared already; `executions` is how often each subgraph was executed by operators."""
     operators, variant, graph = executable.operators, executable.variant, executable.model.graphs[0]
     with stream_errors_at(executable.name):
         streams = time_streams(executable.file, with_events=with_events)
-    tasks = list(tasks_of(graph, operators.sources, streams, variant))
+        calls = calls_of(executable.file, executions)
+    tasks = list(tasks_of(graph, operators.sources, streams, variant.cpu, calls))
     timeline = build_timeline(tasks, variant)
     jobs = tuple(task for task in tasks if isinstance(task, TimedJob))
     report = run_report(operators, executable.name, executable.model, timeline, [job.trace for job in jobs], variant)
@@ -107,6 +97,7 @@ def time_executable(executable: Executable, *, with_events: bool = False) -> Tim
         *_other_hardware(operators.made_for, hardware_names(variant)),
         *arena_notes(_arena_bytes(graph), arena_budget(variant)),
         *_other_signatures(executable.model),
+        *_calls(graph, calls, executions),
         *_notes(streams.values()),
     )
     error = accuracy_of(variant, work_of(streams.values()))
@@ -139,54 +130,21 @@ def _other_signatures(model: Model) -> Iterator[str]:
         yield f"signatures {', '.join(others)}: neither run nor timed; npu.Interpreter runs them"
 
 
+def _calls(graph: Graph, calls: Mapping[int, Called], executions: Sequence[int] | None) -> Iterator[str]:
+    """What to say of operators that execute other subgraphs."""
+    for index, called in calls.items():
+        subgraphs = sorted(set(called_graphs(graph.ops[index])))
+        times = [f"{number} ({'once' if executions is None else f'{executions[number]:,} times'})" for number in subgraphs]
+        how = "; npu run without --timing-only counts how often" if executions is None else ""
+        yield (
+            f"{graph.ops[index].name} (operator {called.operator}): {called.npu_cycles:,} cycles of the NPU and "
+            f"{called.cpu_cycles:,} of the CPU are those of subgraphs {', '.join(times)}{how}"
+        )
+
+
 def _notes(streams: Iterable[TimedStream]) -> Iterator[str]:
     for job, stream in enumerate(streams):
         for operation in stream.decoded:
             assumed = assumption(operation.operation)
             if assumed is not None:
                 yield f"job {job}, {operation.place}: {assumed}"
-
-
-def time_streams(file: CompiledFile, graph: int = 0, *, with_events: bool = False) -> dict[int, TimedStream]:
-    """The streams of the NPU jobs of a graph of a compiled file by the index of their operator, in execution order."""
-    return {
-        index: _time_stream(file, graph, index, with_events=with_events)
-        for index, op in enumerate(file.model.graphs[graph].ops)
-        if is_npu_job(op)
-    }
-
-
-def tasks_of(
-    graph: Graph, sources: Mapping[int, tuple[int, ...]], streams: Mapping[int, TimedStream], variant: Variant
-) -> Iterator[Task]:
-    """The operators of a compiled graph in order, between the copies of the model's inputs and outputs.
-
-    `sources` names the source operators that each one works for, `streams` is what `time_streams` gives.
-    """
-    yield Copy(COPY_IN, _bytes_of(graph, graph.inputs))
-    for index, op in enumerate(graph.ops):
-        operators = sources.get(index, ())
-        if index in streams:
-            trace = streams[index].trace
-            if len(operators) != len(trace.kinds):
-                operators = (operators[0] if operators else -1,) * len(trace.kinds)
-            yield TimedJob(trace, operators, _bytes_of(graph, op.inputs[Input.FIRST_MAP :]), _bytes_of(graph, op.outputs))
-        else:
-            yield CpuTask(operators[0] if operators else index, cpu_cycles(graph, op, variant.cpu))
-    yield Copy(COPY_OUT, _bytes_of(graph, graph.outputs))
-
-
-def _time_stream(file: CompiledFile, graph: int, index: int, *, with_events: bool) -> TimedStream:
-    """A command stream decoded and timed, once: neither depends on the values of tensors."""
-    decoded, key = file.operations(graph, index), (graph, index, with_events)
-    if key not in file.traces:
-        words = file.stream(graph, index).words
-        with stream_errors_at(job_title(index)):
-            file.traces[key] = schedule(decoded, file.variant, stream_words=len(words), with_events=with_events)
-    return TimedStream(decoded, file.traces[key])
-
-
-def _bytes_of(graph: Graph, indices: tuple[int, ...]) -> int:
-    """Bytes of the tensors that are computed, not constant."""
-    tensors = (graph.tensors[index] for index in indices if index != ABSENT)
-    return sum(tensor.bytes for tensor in tensors if tensor.data is None)

@@ -65,6 +65,12 @@ def test_views_that_have_no_work_beside_them_stay_on_the_cpu_and_say_why(case: s
     assert sorted(index for part in working_partitions(graph, given.npu_indices(), CPU) for index in part.ops) == sorted(kept)
 
 
+def test_one_value_is_not_worth_a_job() -> None:
+    ops: list[tuple[str, list[int], list[int]]] = [("TOPK", [0], [1]), ("ADD", [1, 1], [2]), ("TOPK", [2], [3])]
+    assert working_partitions(graph_of(ops, 1), [1], CPU) == []
+    assert len(working_partitions(graph_of(ops, 2), [1], CPU)) == 1
+
+
 @pytest.mark.parametrize("extra", [-1, 0])
 def test_a_copy_has_a_job_of_its_own_from_what_the_cpu_takes_around_a_job(extra: int) -> None:
     elements = round(CPU.cycles_around_job / CPU.cycles_per_element["TRANSPOSE"]) + extra

@@ -6,7 +6,7 @@ from npu.compiler.block_config import BlockChooser
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
 from npu.toolchain.compile import compile_in_memory
-from npu.toolchain.timing import TimedStream, time_streams
+from npu.toolchain.tasks import TimedStream, time_streams
 from sim.container import CompiledFile
 
 from tests.support import single_ops
