@@ -17,9 +17,6 @@ def program(*command: str) -> NoReturn:
     handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
     import sys
 
-    from npu.native import bytecode
-
-    modules = bytecode.use()
     from npu.cli.main import end, main
 
     sys.argv[1:1] = command
@@ -29,7 +26,6 @@ def program(*command: str) -> NoReturn:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     except KeyboardInterrupt:  # between these lines
         code = 130
-    modules.keep()
     end(code)
 
 

@@ -14,7 +14,6 @@ from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from npu.native import folder
 from npu.native.cpu import CpuTier
 from npu.native.sources import digest, search_path
 
@@ -52,8 +51,12 @@ def cache_path(group: str, tier: CpuTier) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where libraries are kept."""
-    return Path(folder.cache_path())
+    """NPULAB_CACHE_DIR, or npulab in the user's folder for caches."""
+    named = os.environ.get("NPULAB_CACHE_DIR")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path(os.path.expanduser("~")) / ".cache") / "npulab"
 
 
 @functools.cache
