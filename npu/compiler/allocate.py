@@ -6,8 +6,12 @@ short deterministic hill climb on the order until the lower bound is met or the 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
+from npu.compiler.kernels.placement import place_in_order
 from npu.records import dataclass
 
 ALIGNMENT = 16
@@ -63,11 +67,28 @@ def allocate(buffers: Sequence[LiveRange]) -> Allocation:
     if not buffers:
         return Allocation((), 0)
     bound = max(live_bytes(buffers, max(buffer.last for buffer in buffers) + 1))
-    conflicts = _conflicts(buffers)
-    best_order, best = _greedy(buffers, conflicts)
+    placer = _Placer(buffers)
+    best_order, best = _greedy(buffers, placer)
     if best.total_bytes > bound:
-        best = _climb(buffers, conflicts, best_order, best, bound)
+        best = _climb(placer, best_order, best, bound)
     return best
+
+
+class _Placer:
+    """What is live together, and the packing that an order gives: each buffer in turn at the lowest gap that holds it."""
+
+    def __init__(self, buffers: Sequence[LiveRange]) -> None:
+        self.conflicts = _conflicts(buffers)
+        self.sizes = np.array([round_up(buffer.size_bytes) for buffer in buffers], np.int64)
+        self._first = np.array([0, *itertools.accumulate(map(len, self.conflicts))], np.int64)
+        self._others = np.array([*itertools.chain.from_iterable(self.conflicts)], np.int64)
+        self._taken = np.empty((len(buffers), 2), np.int64)
+
+    def place(self, order: Sequence[int]) -> Allocation:
+        """The packing for an order."""
+        offsets = np.full(len(order), -1, np.int64)
+        total = place_in_order(self.sizes, self._first, self._others, np.array(order, np.int64), self._taken, offsets)
+        return Allocation(tuple(offsets.tolist()), int(total))
 
 
 def _conflicts(buffers: Sequence[LiveRange]) -> list[list[int]]:
@@ -84,7 +105,7 @@ def _conflicts(buffers: Sequence[LiveRange]) -> list[list[int]]:
     return conflicts
 
 
-def _greedy(buffers: Sequence[LiveRange], conflicts: list[list[int]]) -> tuple[list[int], Allocation]:
+def _greedy(buffers: Sequence[LiveRange], placer: _Placer) -> tuple[list[int], Allocation]:
     """The best of a few placement orders."""
     keys = (
         lambda index: (-buffers[index].size_bytes, buffers[index].first, index),
@@ -93,51 +114,26 @@ def _greedy(buffers: Sequence[LiveRange], conflicts: list[list[int]]) -> tuple[l
         lambda index: (buffers[index].first - buffers[index].last, -buffers[index].size_bytes, index),
     )
     orders = [sorted(range(len(buffers)), key=key) for key in keys]
-    placed = [(order, _place(buffers, conflicts, order)) for order in orders]
+    placed = [(order, placer.place(order)) for order in orders]
     return min(placed, key=lambda pair: pair[1].total_bytes)
 
 
-def _place(buffers: Sequence[LiveRange], conflicts: list[list[int]], order: Sequence[int]) -> Allocation:
-    """Each buffer in turn at the lowest gap that holds it."""
-    offsets = [-1] * len(buffers)
-    ends = [0] * len(buffers)
-    total = 0
-    for index in order:
-        size = round_up(buffers[index].size_bytes)
-        offset = _lowest_gap(((offsets[other], ends[other]) for other in conflicts[index] if offsets[other] >= 0), size)
-        offsets[index], ends[index] = offset, offset + size
-        total = max(total, offset + size)
-    return Allocation(tuple(offsets), total)
-
-
-def _lowest_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
-    """The lowest offset at which `size` bytes lie apart from all ranges [start, end) that are taken."""
-    offset = 0
-    for start, end in sorted(taken):
-        if start - offset >= size:
-            break
-        offset = max(offset, end)
-    return offset
-
-
-def _climb(
-    buffers: Sequence[LiveRange], conflicts: list[list[int]], order: list[int], best: Allocation, bound: int
-) -> Allocation:
+def _climb(placer: _Placer, order: list[int], best: Allocation, bound: int) -> Allocation:
     """Moves buffers at the top, or what conflicts with them, towards the front of the order."""
     import random  # few plans need to climb
 
     chance = random.Random(0)
-    for _ in range(_CLIMB_PLACEMENTS // len(buffers)):
+    for _ in range(_CLIMB_PLACEMENTS // len(order)):
         if best.total_bytes <= bound:
             break
-        top = [i for i in range(len(buffers)) if best.offsets[i] + round_up(buffers[i].size_bytes) == best.total_bytes]
+        top = np.flatnonzero(np.array(best.offsets) + placer.sizes == best.total_bytes).tolist()
         victim = chance.choice(top)
-        if conflicts[victim] and chance.random() < 0.5:
-            victim = chance.choice(conflicts[victim])
+        if placer.conflicts[victim] and chance.random() < 0.5:
+            victim = chance.choice(placer.conflicts[victim])
         position = order.index(victim)
         trial = list(order)
         trial.insert(chance.randrange(position + 1), trial.pop(position))
-        candidate = _place(buffers, conflicts, trial)
+        candidate = placer.place(trial)
         if candidate.total_bytes <= best.total_bytes:
             best, order = candidate, trial
     return best
@@ -163,3 +159,13 @@ class Packer:
         self._placed.append((buffer.first, buffer.last, offset, offset + size))
         self.total_bytes = max(self.total_bytes, offset + size)
         return offset
+
+
+def _lowest_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
+    """The lowest offset at which `size` bytes lie apart from all ranges [start, end) that are taken."""
+    offset = 0
+    for start, end in sorted(taken):
+        if start - offset >= size:
+            break
+        offset = max(offset, end)
+    return offset
