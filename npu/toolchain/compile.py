@@ -30,7 +30,7 @@ from npu.tabular import Record, Tabular
 from npu.tflite.writer import write_model
 from npu.toolchain.session import DEFAULT_PROFILE, Session
 from npu.toolchain.sources import Source, contents, digest, folded, given, load_plain, model_name
-from npu.toolchain.written import verify_written
+from npu.toolchain.written import verify_runs
 from sim.container import CompiledFile
 
 
@@ -107,7 +107,7 @@ def compile(
     source, name = with_input_shapes(load_plain(model, content), shapes), model_name(model)
     compilation = compile_in_session(source, name, session, progress=progress, observers=observers)
     compiled = compilation.written(name)
-    verify_written(compiled.content, name, compiled.variant)
+    verify_runs(compilation.model, name, compilation.file)
     notes = (*(compiled.report.notes or ()), *signature_notes(source)) or None
     report = dataclasses.replace(
         compiled.report, model_sha256=digest(content), compiled_sha256=digest(compiled.content), notes=notes

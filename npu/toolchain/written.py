@@ -1,23 +1,24 @@
-"""What was compiled is read again before anybody gets it: a file that npu run would refuse is none."""
+"""What was compiled is prepared to run before anybody gets it: a model that npu run would refuse is not written."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from npu.errors import CompileError, UserError
 from npu.graph.ethos_u import is_compiled, is_npu_job
 from npu.graph.graph import Model, Op
-from npu.hardware.variant import Variant
-from npu.tflite.reader import read_model
+from npu.graph.verify import verify_model
 from sim.container import CompiledFile
 
 
-def verify_written(content: bytes, name: str, variant: Variant) -> None:
-    """Raise CompileError if the file cannot be read, or if its operators cannot be prepared to run.
+def verify_runs(model: Model, name: str, file_of: Callable[[], CompiledFile]) -> None:
+    """Raise CompileError if a file of the model could not be read, or if its operators cannot be prepared to run.
 
-    Operators without kernel are the board's own: of a file that has one nothing can be said but that it can be read.
+    Operators without kernel are the board's own: of a model that has one nothing can be said but that it can be read.
     """
     try:
-        model = read_model(content)
-        file = CompiledFile(model, variant) if is_compiled(model) else None
+        verify_model(model)
+        file = file_of() if is_compiled(model) else None
         if _runs_on_cpu(model):
             _prepare(model, file)
     except UserError as error:
@@ -41,4 +42,7 @@ def _prepare(model: Model, file: CompiledFile | None) -> None:
     from npu.runtime.interpreter import CpuInterpreter
     from sim.delegate import EthosUDelegate
 
-    CpuInterpreter(model=model, experimental_delegates=[EthosUDelegate(file=file)] if file else []).allocate_tensors()
+    delegates = [EthosUDelegate(file=file)] if file else []
+    # Tensors that keep memory of their own need no plan of an arena.
+    interpreter = CpuInterpreter(model=model, experimental_delegates=delegates, experimental_preserve_all_tensors=True)
+    interpreter.allocate_tensors()
