@@ -7,6 +7,7 @@ precise answer is not certain, the safe one is given.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
@@ -54,7 +55,9 @@ class Elements:
 
     def meets(self, other: Elements) -> bool:
         """Whether the boxes share an element."""
-        return all(a < d and c < b for a, b, c, d in zip(self.start, self.end, other.start, other.end, strict=True))
+        (y, x, z), (y_end, x_end, z_end) = self.start, self.end
+        (v, u, w), (v_end, u_end, w_end) = other.start, other.end
+        return y < v_end and v < y_end and x < u_end and u < x_end and z < w_end and w < z_end
 
 
 class MapAccesses:
@@ -154,11 +157,11 @@ def _newer_than_conflict(touched: tuple[Access, ...], outstanding: list[tuple[Ac
 
 
 def _conflict(first: Sequence[Access], second: Sequence[Access]) -> bool:
-    return any(
-        (a.is_write or b.is_write) and a.region == b.region and a.start < b.end and b.start < a.end
-        for a in first
-        for b in second
-    )
+    for a in first:
+        for b in second:
+            if a.start < b.end and b.start < a.end and a.region == b.region and (a.is_write or b.is_write):
+                return True
+    return False
 
 
 def _dma_accesses(dma: Dma) -> tuple[Access, ...]:
@@ -244,9 +247,10 @@ def _distance(
     whole = (maps.of(fm, is_write=False),)
     last: list[tuple[FeatureMap, Elements] | None] = []
     for kernel in reversed(history):
-        meets = _conflict(whole, (maps.of(kernel.ofm, is_write=True),))
-        boxes = islice(_ofm_boxes(kernel, is_reversed=True), limit - len(last))
-        last += [(kernel.ofm, box) if meets else None for box in boxes]
+        if _conflict(whole, (maps.of(kernel.ofm, is_write=True),)):
+            last += [(kernel.ofm, box) for box in islice(_ofm_boxes(kernel, is_reversed=True), limit - len(last))]
+        else:
+            last += [None] * min(math.prod(_ofm_blocks(kernel)), limit - len(last))
         if len(last) == limit:
             break
     if not any(last):
@@ -275,12 +279,16 @@ def _is_same_map(a: FeatureMap, b: FeatureMap) -> bool:
     return same and strides and tiles and (a.height, a.width) == (b.height, b.width)
 
 
+def _ofm_blocks(operation: KernelOperation) -> tuple[int, int, int]:
+    """OFM blocks along height, width and depth."""
+    ofm, block = operation.ofm, operation.block
+    return ceil_div(ofm.height, block.height), ceil_div(ofm.width, block.width), ceil_div(ofm.depth, block.depth)
+
+
 def _ofm_boxes(operation: KernelOperation, *, is_reversed: bool) -> Iterator[Elements]:
     """OFM blocks in the order in which they are made, or from the last one."""
     ofm, block = operation.ofm, operation.block
-    down, across, deep = (
-        ceil_div(ofm.height, block.height), ceil_div(ofm.width, block.width), ceil_div(ofm.depth, block.depth)
-    )  # fmt: skip
+    down, across, deep = _ofm_blocks(operation)
     numbers = range(down * across * deep)
     for number in reversed(numbers) if is_reversed else numbers:
         y, x, z = block_place(number, across, deep)

@@ -5,8 +5,8 @@ A register write that would not change the register is left out, as every regist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter, itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,9 +20,9 @@ from npu.isa.families import family_of
 from npu.isa.operations import AddressRange, Operation, Stop
 from npu.isa.rules import check_operation
 from npu.isa.stream import CommandStream
+from npu.memo import LastUsed
 from npu.records import dataclass, replace
 
-_AttributeReader = Callable[[Any], Any]
 _Register: TypeAlias = tuple[Command, slice, Callable[[Sequence[Any]], int]]
 
 
@@ -80,28 +80,25 @@ class _CommandWriter:
     """Words of operations; remembers what the registers hold."""
 
     def __init__(self, variant: Variant) -> None:
-        self._variant = variant
-        self._family = family_of(variant.accelerator.product)
-        self._sections = [pair for pair in enumerate(self._family.sections) if pair[1].is_in(variant.accelerator)]
+        self._readers = _READERS.get(id(variant), lambda: _Readers(variant))
         self._attributes: dict[int, tuple[Any, ...]] = {}
         """What was written last, by section as the records have it, and by command as its operand."""
         self._operands: dict[str, int] = {}
-        self._readers: dict[tuple[int, type], _SectionReader] = {}
 
-    def writes(self, operation: Operation) -> Iterator[Sequence[int]]:
+    def writes(self, operation: Operation) -> list[Sequence[int]]:
         """Words of each register write that changes something."""
-        for number, section in self._sections:
+        result: list[Sequence[int]] = []
+        for number, section in self._readers.sections:
             if section.is_read_by(operation):
-                yield from self._section_writes(number, operation)
+                self._write_section(number, operation, result)
+        return result
 
     def kick_off(self, operation: Operation) -> Sequence[int]:
         """Words of the command that starts the operation."""
-        command = self._family.kick_offs[type(operation)]
-        values = {field.name: int(getattr(operation, field.holds)) for field in command.fields}
-        return command.words(command.operand(values, self._variant.accelerator.product))
+        return self._readers.kick_off(operation)
 
-    def _section_writes(self, number: int, operation: Operation) -> Iterator[Sequence[int]]:
-        section = self._section_of(number, type(operation))
+    def _write_section(self, number: int, operation: Operation, result: list[Sequence[int]]) -> None:
+        section = self._readers.of(number, type(operation))
         attributes = section.read(operation)
         before = self._attributes.get(number)
         if before == attributes:
@@ -111,48 +108,86 @@ class _CommandWriter:
             operand = operand_of(attributes[own])
             if self._operands.get(command.name) != operand:
                 self._operands[command.name] = operand
-                yield command.words(operand)
+                result.append(command.words(operand))
 
-    def _section_of(self, number: int, kind: type) -> _SectionReader:
+
+class _Readers:
+    """How the sections of a variant read records; made once for all streams."""
+
+    def __init__(self, variant: Variant) -> None:
+        self._variant, self._product = variant, variant.accelerator.product
+        self._family = family_of(self._product)
+        self.sections = [pair for pair in enumerate(self._family.sections) if pair[1].is_in(variant.accelerator)]
+        self._known: dict[tuple[int, type], _SectionReader] = {}
+        self._kick_offs: dict[tuple[type, tuple[int, ...]], Sequence[int]] = {}
+
+    def of(self, number: int, kind: type) -> _SectionReader:
         """How section `number` reads records of type `kind`."""
-        section = self._readers.get((number, kind))
+        section = self._known.get((number, kind))
         if section is None:
-            section = self._readers[number, kind] = self._make_section(self._family.sections[number].registers, kind)
+            section = self._known[number, kind] = self._make(self._family.sections[number].registers, kind)
         return section
 
-    def _make_section(self, registers: Sequence[Command], kind: type) -> _SectionReader:
-        readers: list[_AttributeReader] = []
-        places, owners = [], []
-        for number, command in enumerate(registers):
-            own = slice(len(readers), len(readers) + len(command.fields))
-            places.append((command, own, command.operand_maker(self._variant.accelerator.product)))
-            readers += [self._reader(field.holds, kind) for field in command.fields]
-            owners += [number] * len(command.fields)
-        if len(readers) > 1 and all(isinstance(read, attrgetter) for read in readers):
-            read_all = attrgetter(*(field.holds for command in registers for field in command.fields))
-            return _SectionReader(tuple(places), tuple(owners), read_all)
-        return _SectionReader(tuple(places), tuple(owners), lambda operation: tuple([read(operation) for read in readers]))
+    def kick_off(self, operation: Operation) -> Sequence[int]:
+        """Words of the command that starts an operation."""
+        command = self._family.kick_offs[type(operation)]
+        values = tuple([int(getattr(operation, field.holds)) for field in command.fields])
+        known = self._kick_offs.get((type(operation), values))
+        if known is None:
+            named = {field.name: value for field, value in zip(command.fields, values, strict=True)}
+            known = self._kick_offs[type(operation), values] = command.words(command.operand(named, self._product))
+        return known
 
-    def _reader(self, path: str, kind: type) -> _AttributeReader:
-        """Function of the attribute at `path` of a record of type `kind`; of 0 if that type has none."""
+    def _make(self, registers: Sequence[Command], kind: type) -> _SectionReader:
+        fields = [(number, field.holds) for number, command in enumerate(registers) for field in command.fields]
+        places, start = [], 0
+        for command in registers:
+            end = start + len(command.fields)
+            places.append((command, slice(start, end), command.operand_maker(self._product)))
+            start = end
+        return _SectionReader(
+            tuple(places), tuple(number for number, _ in fields), self._reader([path for _, path in fields], kind)
+        )
+
+    def _reader(self, paths: Sequence[str], kind: type) -> Callable[[Any], tuple[Any, ...]]:
+        """Function of the attributes at these paths of a record of type `kind`."""
+        steps = [self._step(path, kind) for path in paths]
+        read = attrgetter(*(attribute for attribute, _ in steps), "__class__")
+        later = [(position, make) for position, (_, make) in enumerate(steps) if make is not None]
+        if not later:
+            return lambda operation: read(operation)[:-1]
+
+        def read_all(operation: Any) -> tuple[Any, ...]:
+            values = list(read(operation)[:-1])
+            for position, make in later:
+                values[position] = make(values[position])
+            return tuple(values)
+
+        return read_all
+
+    def _step(self, path: str, kind: type) -> tuple[str, Callable[[Any], Any] | None]:
+        """An attribute of a record of type `kind`, and what makes what stands at the path of it: 0 if that type has none."""
         root, _, rest = path.partition(".")
         if root == "variant":
             value = attrgetter(rest)(self._variant)
-            return lambda _operation: value
+            return "__class__", lambda _: value
         if not hasattr(kind, root.partition("[")[0]):
-            return lambda _operation: 0
-        return attrgetter(path) if "[" not in path else _element_reader(path)
+            return "__class__", lambda _: 0
+        before, bracket, after = path.partition("[")
+        return before, _element_reader(*after.split("]")) if bracket else None
 
 
-def _element_reader(path: str) -> _AttributeReader:
-    """As `_reader`, of an element of a tuple or of one of its attributes: `ifm.addresses[0]`, `weights[1].address`."""
-    before, _, after = path.partition("[")
-    index, _, rest = after.partition("]")
-    read_tuple, number = attrgetter(before), int(index)
+_READERS: LastUsed[int, _Readers] = LastUsed(8)
+"""By the identity of the variant, which they keep."""
+
+
+def _element_reader(index: str, rest: str) -> Callable[[Any], Any]:
+    """Of an element of a tuple, or of one of its attributes: `[0]`, `[1].address`."""
+    number = int(index)
     if not rest:
-        return lambda operation: read_tuple(operation)[number]
+        return itemgetter(number)
     read_rest = attrgetter(rest.removeprefix("."))
-    return lambda operation: read_rest(_range_of_core(read_tuple(operation), number))
+    return lambda ranges: read_rest(_range_of_core(ranges, number))
 
 
 def _range_of_core(ranges: Sequence[AddressRange], core: int) -> AddressRange:
