@@ -46,6 +46,7 @@ class Choices(TypedDict, total=False):
     memory_mode: Name
     system: Name
     profile: str | None
+    optimise: str | None
     session: Session | None
 
 
@@ -112,20 +113,18 @@ def compile(
     target: Name = None,
     config: Config | None = None,
     *,
-    optimise: str | None = None,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     progress: Progress | None = None,
     **choices: Unpack[Choices],
 ) -> Compiled:
     """Compile the NPU part of a model. ModelError, ConfigError or CompileError say what is at fault.
 
-    `optimise` is "performance" (the default: cycles, within the arena's bytes) or "size" (SRAM). `input_shapes` are those of
-    inputs by name, for a model whose sizes are open.
+    `optimise` is "performance" (the default: cycles, within the arena's bytes) or "size" (SRAM), wherever a model is compiled.
+    `input_shapes` are those of inputs by name, for a model whose sizes are open.
     """
     from npu.toolchain.compile import compile as verb
 
-    chosen = _session(target, config, choices, optimise)
-    return verb(model, chosen, input_shapes=input_shapes, progress=progress)
+    return verb(model, _session(target, config, choices), input_shapes=input_shapes, progress=progress)
 
 
 @_takes_choices
@@ -310,13 +309,13 @@ def verify(
     return verb(model, _session(target, config, choices))
 
 
-def _session(target: Name, config: Config | None, choices: Choices, optimise: str | None = None) -> Session:
+def _session(target: Name, config: Config | None, choices: Choices) -> Session:
     """The session that was given, or one for this call. ConfigError for both a session and what it decides."""
     unknown = ", ".join(sorted(choices.keys() - _KINDS.keys()))
     if unknown:
         raise ArgumentTypeError(f"keywords: must be those of the function or {', '.join(_KINDS)}, got {unknown}")
     hardware = Hardware(target, config, choices.get("memory_mode"), choices.get("system"))
-    session, profile = choices.get("session"), choices.get("profile")
+    session, profile, optimise = choices.get("session"), choices.get("profile"), choices.get("optimise")
     if session is None:
         chosen = DEFAULT_PROFILE if profile is None else profile
         return Session(hardware, chosen, Goal.PERFORMANCE if optimise is None else optimise)

@@ -35,7 +35,7 @@ def test_size_needs_less_memory_and_gives_the_same_results(name: str, target: st
     content = shared_models()[name].read_bytes()
     assert sram(content, target, optimise="size") < sram(content, target)
     inputs = random_inputs(content, 5)
-    outputs = npu.run(npu.compile(content, target, optimise="size").content, inputs).outputs
+    outputs = npu.run(content, inputs, target, optimise="size").outputs
     for ours, theirs in zip(outputs, run_reference(content, inputs), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
