@@ -66,7 +66,8 @@ def caller(signature: KernelSignature, address: int, name: str) -> tuple[Callabl
         words += [ctypes.c_void_p(ctypes.addressof(out))] if returned else []
 
         def again(_kept: tuple[Any, ...] = arguments) -> Any:
-            check(entry(*words))
+            if entry(*words):
+                check(1)
             return value(out) if returned else None
 
         return again

@@ -46,11 +46,14 @@ class DelegateFlags(Flag):
 
     ALLOW_DYNAMIC_TENSORS is accepted and changes nothing: every delegate is offered graphs with dynamic tensors and decides
     node by node. REQUIRE_PROPAGATED_SHAPES has the shapes inside a partition worked out before its kernel is prepared.
+    FOLLOWS_BUFFERS: kernels look up the numpy buffers of tensors in every run and use no buffer handles, so that what they read
+    and write may share memory with other tensors.
     """
 
     NONE = 0
     ALLOW_DYNAMIC_TENSORS = 1
     REQUIRE_PROPAGATED_SHAPES = 2
+    FOLLOWS_BUFFERS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +267,8 @@ class SimpleDelegateKernel(ABC):
 class SimpleDelegate(ABC):
     """The capabilities of an executor: which nodes it supports, and a factory of kernels, one per partition."""
 
+    flags: DelegateFlags = DelegateFlags.NONE
+
     @abstractmethod
     def is_node_supported_by_delegate(self, registration: Registration, node: Node, context: Context) -> bool:
         """Decide by operator, options and tensors (types, shapes, constants) whether this delegate takes the node."""
@@ -292,7 +297,7 @@ class _FromSimple(Delegate):
     """A SimpleDelegate as the raw delegate object."""
 
     def __init__(self, simple: SimpleDelegate) -> None:
-        self.data = simple
+        self.data, self.flags = simple, simple.flags
 
     def name(self) -> str:
         simple: SimpleDelegate = self.data

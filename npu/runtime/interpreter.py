@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from npu.arguments import BYTES, INTEGER, PATH, require_type, require_type_or_none, whole_numbers
+from npu.errors import InterpreterError
 from npu.graph.dtype import DType
 from npu.graph.graph import Model, Signature
 from npu.numerics.arrays import Array
@@ -320,8 +321,14 @@ class CpuInterpreter:
         graph = self._state.subgraphs[0]
         if not graph.is_allocated:
             raise InterpreterStateError("invoke: allocate_tensors must be called first")
-        with self._lock, litert_errors():
+        self._lock.acquire()  # half the time of a `with`; a small model takes twenty times as long
+        try:
             graph.invoke()
+        except InterpreterError:
+            with litert_errors():
+                raise
+        finally:
+            self._lock.release()
 
     def reset_all_variables(self) -> None:
         """Set variable tensors to zero (their zero point if quantized)."""

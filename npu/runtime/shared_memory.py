@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from npu.graph.graph import ABSENT
-from npu.runtime.arena import Lifetime, lifetimes, plan_arena
+from npu.runtime.arena import ALIGNMENT, Lifetime, lifetimes, plan_arena
 from npu.runtime.delegate import Node
 from npu.runtime.tensor import RuntimeTensor
 
@@ -28,7 +28,9 @@ class SharedMemory:
         steps = [([i for i in node.inputs if i != ABSENT], [i for i in node.outputs if i != ABSENT]) for node in nodes]
         spans = lifetimes(steps, sizes)
         offsets, total = plan_arena(spans)
-        self._arena = np.zeros(total, np.uint8)
+        memory = np.zeros(total + ALIGNMENT, np.uint8)
+        aligned = -memory.ctypes.data % ALIGNMENT
+        self._arena = memory[aligned : aligned + total]
         for index, start in offsets.items():
             tensor = tensors[index]
             tensor.data = self._arena[start : start + sizes[index]].view(tensor.array.dtype).reshape(tensor.shape)

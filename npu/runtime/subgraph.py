@@ -71,6 +71,7 @@ class Subgraph:
         self.is_allocated = False
         self._memory = SharedMemory()
         self._handles = BufferHandles(self, self._check)
+        self._uses_handles = False
 
     # --- Context -------------------------------------------------------------------------------------------------------------
 
@@ -210,6 +211,7 @@ class Subgraph:
     def set_buffer_handle(self, tensor: RuntimeTensor, handle: int, delegate: Delegate | None) -> None:
         """Attach a delegate's buffer to a tensor; a former handle is freed."""
         self._handles.attach(tensor, handle, delegate)
+        self._uses_handles |= delegate is not None
 
     def make_readable(self, tensor: RuntimeTensor) -> None:
         """Copy a delegate's newer data into the numpy buffer."""
@@ -233,20 +235,26 @@ class Subgraph:
                 self._allocate(self._tensors[index], self._tensors[index].shape)
         self._prepare_from(0)
         self._share_memory()
+        self._uses_handles = not all(map(self._follows_buffers, self._kernels)) or any(t.delegate for t in self._tensors)
         self.reset_variables()  # as LiteRT does when shapes have changed
         self.is_allocated = True
 
     # --- memory --------------------------------------------------------------------------------------------------------------
 
     def _share_memory(self) -> None:
-        """Let intermediate tensors share memory; not inputs and outputs, nor what delegates or custom operators read or write,
-        which may keep addresses."""
+        """Let intermediate tensors share memory; not inputs and outputs, nor what custom operators and most delegates read or
+        write, which may keep addresses."""
         foreign = {*self.graph.inputs, *self.graph.outputs}
         nodes = [self._nodes[index] for index in self._plan]
         for node in nodes:
-            if node.index in self._kernels or self._registrations[node.index].custom_name:
+            if self._registrations[node.index].custom_name and not self._follows_buffers(node.index):
                 foreign.update((*node.inputs, *node.outputs))
         self._memory.place(self._tensors, nodes, foreign, share=not self._state.preserve_all_tensors)
+
+    def _follows_buffers(self, node_index: int) -> bool:
+        """Whether a node is one of a delegate that says so."""
+        kernel = self._kernels.get(node_index)
+        return kernel is not None and DelegateFlags.FOLLOWS_BUFFERS in kernel[1].delegate.flags
 
     @property
     def arena_bytes(self) -> int:
@@ -369,9 +377,11 @@ class Subgraph:
                 self._allocate(self._tensors[index], self._tensors[index].shape)
 
     def _checked(self, function: Callable[[Context, Node], Status], node: Node, what: str) -> Run:
+        good = Status.OK  # which takes longer to find than a call takes
+
         def run() -> None:
             status = function(self, node)
-            if status is not Status.OK:
+            if status is not good:
                 self._check(status, what)
 
         return run
@@ -401,15 +411,24 @@ class Subgraph:
 
     def invoke(self) -> None:
         """Run the execution plan once."""
-        handles = bool(self._kernels) or any(tensor.delegate is not None for tensor in self._tensors)
-        self._errors.clear()
+        state = self._state
+        if self._errors:
+            self._errors.clear()
+        if self._first_dynamic is not None or self._uses_handles or state.profile is not None or state.progress is not None:
+            self._invoke_step_by_step()
+            return
+        for step in self._steps:
+            step()
+
+    def _invoke_step_by_step(self) -> None:
+        """With what there may be to do between two steps."""
+        told = self._state.progress if self._index == 0 and len(self._plan) > 1 else None
         if self._first_dynamic is not None:
             del self._steps[self._first_dynamic + 1 :]
-        told = self._state.progress if self._index == 0 and len(self._plan) > 1 else None
         for position, index in enumerate(counted(self._plan, "operators of the model", told)):
             if position >= len(self._steps):
                 self._prepare_from(position)
-            if handles:
+            if self._uses_handles:
                 self._handles.before(self._nodes[index])
             if self._state.profile is None:
                 self._steps[position]()

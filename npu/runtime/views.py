@@ -26,14 +26,14 @@ class Views:
     """The views that `Interpreter.tensor` gave away."""
 
     def __init__(self) -> None:
-        self._leases: weakref.WeakSet[_Lease] = weakref.WeakSet()
+        self._leases: set[weakref.ref[_Lease]] = set()
 
     def lend(self, array: Array) -> Array:
         """A view of an array that counts as held until it and its slices are gone; strings are not counted."""
         if array.dtype.hasobject:
             return array
         lease = _Lease(array)
-        self._leases.add(lease)
+        self._leases.add(weakref.ref(lease, self._leases.discard))
         return np.asarray(lease)
 
     def require_none(self) -> None:

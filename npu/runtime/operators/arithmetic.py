@@ -230,15 +230,6 @@ def build_power(node: OperatorNode) -> Run:
     output = node.output()
 
     def power(x: Array, y: Array) -> Array:
-        if output.dtype is DType.INT32 and np.any(y < 0):
-            raise node.fail("exponents of integers must not be negative")
-        if (
-            y.size == 1
-            and x.shape != y.shape
-            and 0 <= float(y.reshape(-1)[0]) <= _MAX_EXPONENT
-            and float(y.reshape(-1)[0]).is_integer()
-        ):
-            return _repeated_product(x, int(y.reshape(-1)[0])).reshape(output.shape)
         a, b = np.broadcast_arrays(x, y)
         if output.dtype is DType.INT32:
             # The kernel computes in double; what does not fit becomes the smallest integer, as x86 converts it.
@@ -249,7 +240,14 @@ def build_power(node: OperatorNode) -> Run:
         return result
 
     def run() -> None:  # as a whole: it looks at the shapes of its operands
-        output.array[...] = power(node.input(0).array, node.input(1).array)
+        x, y = node.input(0).array, node.input(1).array
+        if output.dtype is DType.INT32 and np.any(y < 0):
+            raise node.fail("exponents of integers must not be negative")
+        exponent = float(y.reshape(-1)[0]) if y.size == 1 and x.shape != y.shape else -1.0
+        if 0 <= exponent <= _MAX_EXPONENT and exponent.is_integer():
+            _repeated_product(x, int(exponent), output.array.reshape(x.shape))
+        else:
+            output.array[...] = power(x, y)
 
     return run
 
@@ -272,18 +270,14 @@ def _right_shift(x: Array, y: Array) -> Array:
     return shifted
 
 
-def _repeated_product(x: Array, exponent: int) -> Array:
-    """x**exponent by squaring, as the kernel computes broadcast scalar exponents that are whole numbers."""
-    if exponent == 0:
-        return np.ones_like(x)
-    product: Array | None = None
-    while True:
-        if exponent & 1:
-            product = x if product is None else product * x
-        exponent >>= 1
-        if product is not None and not exponent:
-            return product
-        x = x * x
+def _repeated_product(x: Array, exponent: int, out: Array) -> None:
+    """out = x**exponent, as the kernel computes broadcast scalar exponents that are whole numbers: the square of half of it,
+    times x if it is odd."""
+    out[...] = x if exponent else 1
+    for bit in f"{exponent:b}"[1:]:
+        np.multiply(out, out, out=out)
+        if bit == "1":
+            np.multiply(x, out, out=out)
 
 
 _BITS = "i8 u8 i16 u16 i32 u32"

@@ -75,7 +75,7 @@ def _float(node: OperatorNode) -> Run:
         sums = output.array.reshape(-1, units)
         if bias is not None:
             np.add(sums, bias.array.reshape(-1), out=sums)
-        np.clip(sums, low, high, out=sums)
+        sums.clip(low, high, out=sums)  # half the time of np.clip
 
     return run
 

@@ -10,10 +10,19 @@ from collections.abc import Mapping
 
 from npu.errors import InterpreterError
 from npu.graph.placement import Violation
-from npu.runtime.delegate import Context, DelegateParams, Node, Registration, SimpleDelegate, SimpleDelegateKernel, Status
+from npu.runtime.delegate import (
+    Context,
+    DelegateFlags,
+    DelegateParams,
+    Node,
+    Registration,
+    SimpleDelegate,
+    SimpleDelegateKernel,
+    Status,
+)
 from npu.runtime.misuse import InterpreterStateError, InterpreterValueError
 from npu.runtime.xnnpack.acceptance import Acceptance
-from npu.runtime.xnnpack.memory import Workspace
+from npu.runtime.xnnpack.memory import TensorMemory, Workspace
 from npu.runtime.xnnpack.options import HalfPrecision, XnnpackOptions, default_options
 from npu.runtime.xnnpack.partition import MemoryReport, Setting, XnnpackPartition
 from npu.runtime.xnnpack.precision import choose_half
@@ -27,6 +36,8 @@ class XnnpackDelegate(SimpleDelegate):
     `refusals` says why a node was not taken. Raises InterpreterStateError if the options' weights cache is finalised hard.
     """
 
+    flags = DelegateFlags.FOLLOWS_BUFFERS
+
     def __init__(self, options: XnnpackOptions | None = None) -> None:
         self.options = default_options() if options is None else options
         if not isinstance(self.options, XnnpackOptions):
@@ -37,6 +48,7 @@ class XnnpackDelegate(SimpleDelegate):
         self._values: VariableValues = {}
         self._threads = Threads(self.options.num_threads)
         self._workspace = Workspace()
+        self._memory = TensorMemory()
         self._is_closed = False
         if self.options.weights_cache is not None:
             self.options.weights_cache.add_user(self)
@@ -67,7 +79,8 @@ class XnnpackDelegate(SimpleDelegate):
             context.report_error(str(error))
             return Status.DELEGATE_ERROR
         native = None if half is None else half is HalfPrecision.NATIVE
-        self._pending = Setting(self.options, acceptance, native, self._values, self._threads, self._workspace)
+        shared = self._values, self._threads, self._workspace, self._memory
+        self._pending = Setting(self.options, acceptance, native, *shared)
         return Status.OK
 
     def is_node_supported_by_delegate(self, registration: Registration, node: Node, context: Context) -> bool:
@@ -83,13 +96,13 @@ class XnnpackDelegate(SimpleDelegate):
         return tuple(self._live)
 
     def memory(self) -> MemoryReport:
-        """Bytes of all partitions; a transient indirection workspace is counted once, as it is."""
+        """Bytes of all partitions; what they share (tensors, a transient indirection workspace) is counted once, as it is."""
         reports = [partition.memory() for partition in self._live]
         return MemoryReport(
             packed_weight_bytes=sum(report.packed_weight_bytes for report in reports),
             indirection_bytes=sum(report.indirection_bytes for report in reports),
             persistent_indirection_bytes=sum(report.persistent_indirection_bytes for report in reports),
-            tensor_bytes=sum(report.tensor_bytes for report in reports),
+            tensor_bytes=self._memory.bytes + sum(partition.unshared_bytes for partition in self._live),
         )
 
     @property

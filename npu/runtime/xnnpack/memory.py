@@ -46,3 +46,29 @@ class Workspace:
     @property
     def bytes(self) -> int:
         return self._words.nbytes
+
+
+class TensorMemory:
+    """What the tensors inside the partitions of a delegate, which run one after another, have in common: as large as the
+    largest request.
+
+    Every partition has a place at its start, so that it finds in the caches what the one before it has used.
+    """
+
+    def __init__(self) -> None:
+        self._array = guarded((0,), np.dtype(np.uint8))
+        self._needed = 0
+
+    def reserve(self, size: int) -> None:
+        """Say how many bytes will be asked for; before the first is."""
+        self._needed = max(self._needed, size)
+
+    def bytes_for(self, size: int) -> npt.NDArray[np.uint8]:
+        """The first `size` bytes, with whatever they hold."""
+        if self._array.size < self._needed:
+            self._array = guarded((self._needed,), np.dtype(np.uint8))
+        return self._array[:size]
+
+    @property
+    def bytes(self) -> int:
+        return self._array.nbytes

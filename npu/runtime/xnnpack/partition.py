@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from operator import attrgetter, is_not
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from npu.runtime.xnnpack.convolution import Site, compile_weighted
 from npu.runtime.xnnpack.direct import make_direct
 from npu.runtime.xnnpack.half import FromHalf, HalfOperation, ToHalf
 from npu.runtime.xnnpack.mean import make_mean
-from npu.runtime.xnnpack.memory import Workspace, guarded
+from npu.runtime.xnnpack.memory import TensorMemory, Workspace, guarded
 from npu.runtime.xnnpack.operand import operand
 from npu.runtime.xnnpack.operation import CompiledOperation, ReferenceOperation, Rows, XnnpackOperation
 from npu.runtime.xnnpack.options import XnnpackOptions
@@ -50,11 +49,13 @@ class Setting:
     values: VariableValues
     threads: Threads
     workspace: Workspace
+    memory: TensorMemory
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryReport:
-    """Bytes of one partition. Indirection buffers are `indirection_bytes` in all; transient ones share the workspace."""
+    """Bytes of one partition. Indirection buffers are `indirection_bytes` in all; transient ones share the workspace, and most
+    tensors memory with those of other partitions."""
 
     packed_weight_bytes: int
     indirection_bytes: int
@@ -88,7 +89,7 @@ def _no_subgraph(index: int) -> InterpreterError:
 
 
 _SERVICES = _NoSubgraphs()
-_data = attrgetter("data")
+_GOOD = Status.OK
 
 
 class XnnpackPartition(SimpleDelegateKernel):
@@ -100,12 +101,12 @@ class XnnpackPartition(SimpleDelegateKernel):
         self.sparse: frozenset[int] = frozenset()
         self._own: dict[int, RuntimeTensor] = {}
         self._packed_bytes = 0
-        self._groups: list[list[XnnpackOperation]] = []
+        self._groups: tuple[tuple[int, list[XnnpackOperation]], ...] = ()
         self._steps: dict[int, Run] = {}
-        self._arena = guarded((0,), np.dtype(np.uint8))
-        self._shared: frozenset[int] = frozenset()
-        self._boundary: tuple[RuntimeTensor, ...] = ()
-        self._buffers: list[Array | None] = []
+        self._arena_bytes = 0
+        self._shared: Mapping[int, int] = {}
+        self._is_placed = False
+        self._boundary: tuple[tuple[RuntimeTensor, Array | None], ...] = ()
 
     def init(self, context: Context, params: DelegateParams) -> Status:
         try:
@@ -122,29 +123,30 @@ class XnnpackPartition(SimpleDelegateKernel):
         except UserError as error:
             context.report_error(str(error))
             return Status.ERROR
-        self._share()
-        self._groups = _grouped(self.operations, alone=self._setting.options.transient_indirection_buffer)
+        self._plan_memory()
+        self._groups = tuple(enumerate(_grouped(self.operations, alone=self._setting.options.transient_indirection_buffer)))
         self._steps = {}
         return Status.OK
 
     def eval(self, context: Context, node: Node) -> Status:
-        cache = self._setting.options.weights_cache
         try:
-            if cache is not None and not cache.is_finalized:
-                raise InterpreterStateError(
-                    f"xnnpack: the weights cache must be finalised before inference, got state '{cache.state.value}'"
-                )
-            if not self._steps or any(map(is_not, map(_data, self._boundary), self._buffers)):
-                self._steps, self._buffers = {}, [tensor.data for tensor in self._boundary]
+            for tensor, buffer in self._boundary:
+                if tensor.data is not buffer:
+                    self._steps = {}
+                    break
+            if not self._steps:
+                self._begin()
             if context.is_profiling:
                 self._run_timed(context)
             else:
-                for position, group in enumerate(self._groups):
+                for position, group in self._groups:
                     (self._steps.get(position) or self._step(position, group))()
         except UserError as error:
             context.report_error(str(error))
             return Status.ERROR
-        return Status.OK
+        return _GOOD
+
+    invoke = eval  # of small models a call in between would be felt
 
     def memory(self) -> MemoryReport:
         """Bytes held for this partition, after allocation and a first run."""
@@ -154,16 +156,17 @@ class XnnpackPartition(SimpleDelegateKernel):
             packed_weight_bytes=self._packed_bytes,
             indirection_bytes=indirection,
             persistent_indirection_bytes=0 if self._setting.options.transient_indirection_buffer else indirection,
-            tensor_bytes=self._arena.nbytes
-            + sum(
-                t.data.nbytes
-                for i, t in self._own.items()
-                if t.data is not None and not t.is_constant and i not in self._shared
-            ),
+            tensor_bytes=self._arena_bytes + self.unshared_bytes,
         )
 
-    def _share(self) -> None:
-        """Move the tensors of this partition into one arena, where those that do not live at the same time share bytes."""
+    @property
+    def unshared_bytes(self) -> int:
+        """Bytes of the tensors of this partition that share no memory."""
+        own = ((index, tensor) for index, tensor in self._own.items() if index not in self._shared and not tensor.is_constant)
+        return sum(tensor.data.nbytes for _, tensor in own if tensor.data is not None)
+
+    def _plan_memory(self) -> None:
+        """Choose where the tensors of this partition will lie; those that do not live at the same time share bytes."""
         sizes = {
             index: tensor.data.nbytes
             for index, tensor in self._own.items()
@@ -176,16 +179,27 @@ class XnnpackPartition(SimpleDelegateKernel):
             )
             for op in self.operations
         ]
-        offsets, total = plan_arena(lifetimes(steps, sizes))
-        self._arena = guarded((total,), np.dtype(np.uint8))
-        for index, offset in offsets.items():
-            tensor = self._own[index]
-            dtype = tensor.array.dtype
-            tensor.data = self._arena[offset : offset + sizes[index]].view(dtype).reshape(tensor.shape)
-        self._shared = frozenset(offsets)
+        self._shared, self._arena_bytes = plan_arena(lifetimes(steps, sizes))
+        self._setting.memory.reserve(self._arena_bytes)
+        self._is_placed = False
         tensors = {id(t): t for op in self.operations for t in (*op.node.inputs, *op.node.outputs) if t is not None}
-        self._boundary = tuple(t for t in tensors.values() if not t.is_constant and not self._is_own(t))
-        self._buffers = []
+        self._boundary = tuple((t, None) for t in tensors.values() if not t.is_constant and not self._is_own(t))
+
+    def _begin(self) -> None:
+        """Note the buffers of the interpreter; when all partitions have planned, move tensors to where they shall be."""
+        cache = self._setting.options.weights_cache
+        if cache is not None and not cache.is_finalized:
+            raise InterpreterStateError(
+                f"xnnpack: the weights cache must be finalised before inference, got state '{cache.state.value}'"
+            )
+        self._boundary = tuple((tensor, tensor.data) for tensor, _ in self._boundary)
+        if self._is_placed:
+            return
+        self._is_placed, arena = True, self._setting.memory.bytes_for(self._arena_bytes)
+        for index, offset in self._shared.items():
+            tensor = self._own[index]
+            array = tensor.array
+            tensor.data = arena[offset : offset + array.nbytes].view(array.dtype).reshape(tensor.shape)
 
     def _is_own(self, tensor: RuntimeTensor) -> bool:
         return self._own.get(tensor.index) is tensor

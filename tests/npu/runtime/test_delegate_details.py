@@ -187,7 +187,8 @@ class Least(Delegate):
 @pytest.mark.seed("D-R-1", "D-R-2")
 def test_a_raw_delegate_needs_prepare_and_copy_from_and_has_no_flags() -> None:
     assert DelegateFlags(0) == DelegateFlags.NONE
-    assert set(DelegateFlags) == {DelegateFlags.ALLOW_DYNAMIC_TENSORS, DelegateFlags.REQUIRE_PROPAGATED_SHAPES}
+    own = {DelegateFlags.FOLLOWS_BUFFERS}
+    assert set(DelegateFlags) - own == {DelegateFlags.ALLOW_DYNAMIC_TENSORS, DelegateFlags.REQUIRE_PROPAGATED_SHAPES}
     delegate = Least([])
     assert (delegate.data, delegate.flags) == (None, DelegateFlags.NONE)
     assert (delegate.copy_to_buffer_handle, delegate.free_buffer_handle) == (None, None)

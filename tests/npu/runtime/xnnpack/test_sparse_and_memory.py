@@ -13,12 +13,15 @@ from npu.graph import attributes as at
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
 from npu.graph.graph import Model, Op
+from npu.runtime.dummy import DummyDelegate
+from npu.runtime.dummy import default_options as dummy_options
 from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.runtime.xnnpack.sparse import SparseConvolution
 from npu.tflite.reader import read_model
 from npu.tflite.schema import DimensionMetadata, DimensionType, Int32Vector, SparsityParameters
 
+from tests.support.builder import ModelBuilder
 from tests.support.interpreters import run
 from tests.support.litert import random_inputs, run_reference
 from tests.support.xnnpack import Layers, delegated, mobile_network, options, steps_apart
@@ -202,3 +205,53 @@ def test_transient_indirection_buffers_share_a_workspace_and_change_no_result(co
     memory = delegate.memory()
     assert memory.persistent_indirection_bytes == 0
     assert 0 < delegate.workspace_bytes < memory.indirection_bytes
+
+
+# Tensors
+
+
+def _in_turns() -> bytes:
+    """NEG, ABS and SIN in turns on 4096 bytes, eight times; SIN is left to the interpreter."""
+    b = ModelBuilder()
+    tensor = b.input((1, 1024), F32)
+    for kind in ("NEG", "ABS", "SIN") * 8:
+        tensor = b.op(kind, [tensor], (1, 1024), F32)
+    b.output(tensor)
+    return b.build()
+
+
+def test_what_partitions_read_and_write_lies_in_the_arena_of_the_interpreter() -> None:
+    content = _in_turns()
+    interpreter, delegate = delegated(content)
+    inputs = random_inputs(content, 0)
+    np.testing.assert_array_equal(run(interpreter, inputs)[0], run(CpuInterpreter(model_content=content), inputs)[0])
+    assert len(delegate.partitions) == 8
+    assert interpreter.arena_bytes() == 2 * 4096
+
+
+def test_a_delegate_that_may_keep_addresses_has_tensors_of_its_own() -> None:
+    content = _in_turns()
+    dummy = DummyDelegate(replace(dummy_options(), allowed_builtins=("NEG", "ABS")))
+    interpreter = CpuInterpreter(model_content=content, experimental_delegates=[dummy])
+    interpreter.allocate_tensors()
+    assert interpreter.arena_bytes() == 0
+
+
+def test_partitions_share_the_memory_of_their_tensors() -> None:
+    content = _in_turns()
+    interpreter, delegate = delegated(content)
+    run(interpreter, random_inputs(content, 0))
+    assert [partition.memory().tensor_bytes for partition in delegate.partitions] == [4096] * 8
+    assert delegate.memory().tensor_bytes == 4096
+
+
+def test_partitions_that_share_memory_follow_a_resize() -> None:
+    content = _in_turns()
+    interpreter, _ = delegated(content)
+    run(interpreter, random_inputs(content, 0))
+    plain = CpuInterpreter(model_content=content)
+    x = np.linspace(-3, 3, 4096, dtype=np.float32).reshape(4, 1024)
+    for each in (interpreter, plain):
+        each.resize_tensor_input(0, x.shape)
+        each.allocate_tensors()
+    np.testing.assert_array_equal(run(interpreter, [x])[0], run(plain, [x])[0])
