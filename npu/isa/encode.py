@@ -17,6 +17,7 @@ from npu.hardware.variant import Variant
 from npu.isa.command import Command
 from npu.isa.decode import Decoded
 from npu.isa.families import family_of
+from npu.isa.family import Family
 from npu.isa.operations import AddressRange, Operation, Stop
 from npu.isa.rules import check_operation
 from npu.isa.stream import CommandStream
@@ -80,7 +81,8 @@ class _CommandWriter:
     """Words of operations; remembers what the registers hold."""
 
     def __init__(self, variant: Variant) -> None:
-        self._readers = _READERS.get(id(variant), lambda: _Readers(variant))
+        family = family_of(variant.accelerator.product)
+        self._readers = _READERS.get((id(variant), id(family)), lambda: _Readers(variant, family))
         self._attributes: dict[int, tuple[Any, ...]] = {}
         """What was written last, by section as the records have it, and by command as its operand."""
         self._operands: dict[str, int] = {}
@@ -114,9 +116,8 @@ class _CommandWriter:
 class _Readers:
     """How the sections of a variant read records; made once for all streams."""
 
-    def __init__(self, variant: Variant) -> None:
-        self._variant, self._product = variant, variant.accelerator.product
-        self._family = family_of(self._product)
+    def __init__(self, variant: Variant, family: Family) -> None:
+        self._variant, self._product, self._family = variant, variant.accelerator.product, family
         self.sections = [pair for pair in enumerate(self._family.sections) if pair[1].is_in(variant.accelerator)]
         self._known: dict[tuple[int, type], _SectionReader] = {}
         self._kick_offs: dict[tuple[type, tuple[int, ...]], Sequence[int]] = {}
@@ -177,8 +178,8 @@ class _Readers:
         return before, _element_reader(*after.split("]")) if bracket else None
 
 
-_READERS: LastUsed[int, _Readers] = LastUsed(8)
-"""By the identity of the variant, which they keep."""
+_READERS: LastUsed[tuple[int, int], _Readers] = LastUsed(8)
+"""By the identities of the variant and of its family, which they keep."""
 
 
 def _element_reader(index: str, rest: str) -> Callable[[Any], Any]:

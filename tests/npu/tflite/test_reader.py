@@ -297,8 +297,8 @@ HOSTILE: dict[str, tuple[ModelTable, str]] = {
         r"signature 'serve': subgraph must be in \[0, 1\), got 1",
     ),
     "signature_tensor": (
-        replace(ADD, signature_defs=(replace(SIGNATURE, inputs=(TensorMap("x", 2),)),)),
-        "input 'x' must be among the inputs of its subgraph, got tensor 2",
+        replace(ADD, signature_defs=(replace(SIGNATURE, inputs=(TensorMap("x", 9),)),)),
+        r"input 'x' must be a tensor in \[0, 3\), got 9",
     ),
     "called_subgraph": (
         replace(ADD, operator_codes=(OperatorCode(0), OperatorCode(31)), subgraphs=(replace(LOOP),)),
