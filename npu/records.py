@@ -72,11 +72,13 @@ class _Form:
         self.kw_only = options.get("kw_only", False)
         self.is_derived = bool(_bases(cls))
 
-    @property
-    def is_doubtful(self) -> bool:
+    def is_doubtful(self, cls: type) -> bool:
         """Whether a default may be one that is refused: it changes, or a field without one stands behind it."""
+        if any(value.__hash__ is None for value in self.given.values()):
+            return True
         last = list(self.types)[len(self.types) - len(self.given) :]
-        return list(self.given) != last or any(value.__hash__ is None for value in self.given.values())
+        follows = self.is_derived and len(last) < len(self.types) and any(_has_default(base) for base in _bases(cls))
+        return not self.kw_only and (follows or list(self.given) != last)
 
     def fields(self, cls: type) -> dict[str, Field[Any]]:
         """`__dataclass_fields__`, those of the bases first."""
@@ -115,7 +117,7 @@ def _record(cls: type, options: Mapping[str, bool]) -> type:
         return dataclasses.dataclass(**options)(cls)
     form, has_slots = _Form(cls, options), options.get("slots", False)
     result = _made(cls, form, _attributes(form, cls, has_slots=has_slots), has_slots=has_slots)
-    if form.is_derived or form.is_doubtful:
+    if form.is_doubtful(cls):
         vars(result)["__init__"].__get__(None, result)  # says here what is wrong, not where the first instance is made
     return result
 
@@ -163,6 +165,11 @@ def _made(cls: type, form: _Form, attributes: Mapping[str, Any], *, has_slots: b
 def _bases(cls: type) -> list[Any]:
     """The records that a class is derived from, the most basic one first."""
     return [base for base in cls.__mro__[:0:-1] if "__dataclass_fields__" in vars(base)]
+
+
+def _has_default(record: type) -> bool:
+    fields = (one for one in dataclasses.fields(record) if one.init and not one.kw_only)
+    return any(not (one.default is one.default_factory is MISSING) for one in fields)
 
 
 def _is_frozen(record: type) -> bool:

@@ -6,6 +6,7 @@ Read-only facts of the file; `sim.delegate` binds them to live tensors.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from npu.errors import StreamError, stream_errors_at
 from npu.graph.ethos_u import Input, Region, arena_offsets, is_npu_job
@@ -15,7 +16,9 @@ from npu.isa.decode import Decoded
 from npu.isa.payload import Payload, parse_payload
 from npu.isa.stream import CommandStream
 from npu.records import dataclass
-from sim.trace import Trace
+
+if TYPE_CHECKING:
+    from sim.trace import Trace  # for who times a file
 
 _SEPARATE_FLAG = 2
 """Feature flag of payloads that keep inputs and outputs in regions of their own."""

@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from npu.cli.values import count, positive
+
+
+class HelpText(argparse.RawDescriptionHelpFormatter):
+    """As wide as the terminal. argparse asks `shutil`, which imports every kind of compression, for each option."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        super().__init__(prog, **{"width": _columns() - 2, **options})
+
+
+def _columns() -> int:
+    with suppress(ValueError, KeyError):
+        if (columns := int(os.environ["COLUMNS"])) > 0:
+            return columns
+    with suppress(AttributeError, ValueError, OSError):
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    return 80
 
 
 class Commands:
@@ -24,7 +43,9 @@ class Commands:
         """The parser of a command; one that forgets what is declared if another command alone is wanted."""
         if self._only not in (None, name):
             return cast("argparse.ArgumentParser", _Forgetful())
-        return self._action.add_parser(name, help=summary, description=description, allow_abbrev=False)
+        return self._action.add_parser(
+            name, help=summary, description=description, allow_abbrev=False, formatter_class=HelpText
+        )
 
 
 class _Forgetful:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from npu.cli import kernels
-from npu.cli.arguments import Commands, add_command, add_custom_operators, add_format, add_inputs, add_output
+from npu.cli.arguments import Commands, HelpText, add_command, add_custom_operators, add_format, add_inputs, add_output
 from npu.cli.explore import add_explore
 from npu.cli.tools import TOOLS, add_tools
 from npu.cli.values import board, distance, input_shape
@@ -158,7 +158,7 @@ def build_parser(*, with_delegates: bool = True, given: Sequence[str] = ()) -> a
         "npu COMMAND --help lists the options of a command.\n"
         "Exit codes: 0 done; 1 a fault in the model, the configuration or the data; 2 wrong usage; 3 a check, comparison or "
         "verification that came to an end and failed.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpText,
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     parser.add_argument(

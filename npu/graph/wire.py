@@ -176,8 +176,10 @@ def _derive(table: type[Table]) -> tuple[WireField, ...]:
     next_id = 0
     with _MAKING:  # another thread may be about to make it, and has put in the fields, but not yet their types
         declarations = fields(table)
-    for declared in declarations:
-        declaration = eval(str(declared.type), names)  # as typing.get_type_hints does, which looks at every part again
+    types = eval(
+        f"[{','.join(str(one.type) for one in declarations)}]", names
+    )  # typing.get_type_hints looks at every part again
+    for declared, declaration in zip(declarations, types, strict=True):
         if get_origin(declaration) is not Annotated:
             raise TypeError(f"{table.__name__}.{declared.name}: must have an Annotated wire type")
         value_type, wire = get_args(declaration)[:2]

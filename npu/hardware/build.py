@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import sys
 import types
 import typing
 from collections.abc import Callable
@@ -45,8 +46,10 @@ def build_record(cls: type[T], raw: Any, key: tuple[str, ...], locate: Locate) -
 
 @functools.cache
 def _fields(cls: type) -> dict[str, tuple[Any, Any]]:
-    hints = typing.get_type_hints(cls)
-    return {field.name: (hints[field.name], field.default) for field in dataclasses.fields(cls)}
+    fields = dataclasses.fields(cls)
+    names = vars(sys.modules[cls.__module__])
+    types = eval(f"[{','.join(str(one.type) for one in fields)}]", names)  # typing.get_type_hints looks at every part again
+    return {field.name: (annotation, field.default) for field, annotation in zip(fields, types, strict=True)}
 
 
 def _convert(annotation: Any, raw: Any, key: tuple[str, ...], locate: Locate, owner: tuple[type, str]) -> Any:
