@@ -74,11 +74,15 @@ def stand_in(values: NDArray[np.int16], order: WeightOrder) -> bytes:
 def _plans(codes: NDArray[np.uint16]) -> tuple[list[_StreamCut], int]:
     """The ways to cut a stream that are worth a try, and the bits of one without palette and zero runs."""
     histograms, run_costs = _histograms(codes)
+    if len(histograms) == 1:
+        naive_bits = int(search.naive_cost(histograms[0]))
+        return [_plan(len(codes), histograms, run_costs)], naive_bits
     total, total_runs = histograms.sum(axis=0, keepdims=True), run_costs.sum(axis=0, keepdims=True)
+    naive_bits = int(search.naive_cost(total[0]))
     plans = [_plan(len(codes), histograms, run_costs)]
     if len(plans[0].sections) > 1:
         plans.append(_plan(len(codes), total, total_runs))
-    return plans, int(search.naive_cost(total[0]))
+    return plans, naive_bits
 
 
 def encode_naively(symbols: NDArray[np.int16]) -> bytes:
@@ -92,11 +96,9 @@ def encode_naively(symbols: NDArray[np.int16]) -> bytes:
 def _codes(symbols: NDArray[np.int16]) -> NDArray[np.uint16]:
     if symbols.ndim != 1 or symbols.size == 0:
         raise StreamError(f"weights: must be a list of at least one weight, got shape {symbols.shape}")
-    low, high = int(symbols.min()), int(symbols.max())
-    if low < -WEIGHT_LIMIT or high > WEIGHT_LIMIT:
-        raise StreamError(f"weights: must be in [-{WEIGHT_LIMIT}, {WEIGHT_LIMIT}], got {low} to {high}")
     codes = np.empty(symbols.shape, dtype=np.uint16)
-    search.make_codes(np.ascontiguousarray(symbols, dtype=np.int16), codes)
+    if search.make_codes(np.ascontiguousarray(symbols, dtype=np.int16), codes) > WEIGHT_LIMIT:
+        raise StreamError(f"weights: must be in [-{WEIGHT_LIMIT}, {WEIGHT_LIMIT}], got {symbols.min()} to {symbols.max()}")
     return codes
 
 
@@ -110,21 +112,17 @@ def _histograms(codes: NDArray[np.uint16]) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def _plan(length: int, histograms: NDArray[np.int64], run_costs: NDArray[np.int64]) -> _StreamCut:
-    """Sections that come from merging the segments of these histograms; one histogram covers the whole stream."""
-    histograms, run_costs = histograms.copy(), run_costs.copy()
-    segment = _SEGMENT if len(histograms) > 1 else length
-    ends = np.minimum(np.arange(1, len(histograms) + 1, dtype=np.int64) * segment, length)
-    count = int(search.merge_segments(histograms, run_costs, ends, np.zeros(len(histograms), dtype=np.int64)))
-    sections = np.zeros((count, search.PLAN_COLUMNS), dtype=np.int64)
-    palettes = np.zeros((count, search.MAX_PALETTE), dtype=np.int64)
-    scratch = np.empty((2, search.CODES + search.MAX_PALETTE), dtype=np.int64)
-    cost = 0
-    for section in range(count):
-        sections[section, :2] = ends[section - 1] if section else 0, ends[section]
-        cost += int(
-            search.evaluate(histograms[section], run_costs[section], True, scratch, sections[section], palettes[section])
-        )
-    return _StreamCut(sections, palettes, cost)
+    """Sections that come from merging the segments of these histograms, which are used up; one covers the whole stream."""
+    segments = len(histograms)
+    ends = (
+        np.minimum(np.arange(1, segments + 1, dtype=np.int64) * _SEGMENT, length)
+        if segments > 1
+        else np.array([length], np.int64)
+    )
+    sections = np.zeros((segments, search.PLAN_COLUMNS), dtype=np.int64)
+    palettes = np.zeros((segments, search.MAX_PALETTE), dtype=np.int64)
+    count, cost = search.plan_sections(histograms, run_costs, ends, sections, palettes)
+    return _StreamCut(sections[:count], palettes[:count], int(cost))
 
 
 def _emit(codes: NDArray[np.uint16], plan: _StreamCut) -> bytes:

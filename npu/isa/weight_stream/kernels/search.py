@@ -45,12 +45,15 @@ TABLE = ty.int64[:, ::1]
 CODE_LIST = ty.uint16[::1]
 
 
-@kernel(ty.void(ty.int16[::1], CODE_LIST))
+@kernel(ty.int64(ty.int16[::1], CODE_LIST))
 def make_codes(weights, codes):  # type: ignore[no-untyped-def]
-    """codes[k] (uint16) of weights[k] (int16, -255..255)."""
+    """codes[k] (uint16) of weights[k] (int16, -255..255). Returns the largest magnitude; more than 255 has no code."""
+    largest = np.int64(0)
     for k in range(weights.shape[0]):
         value = np.int64(weights[k])
+        largest = max(largest, abs(value))
         codes[k] = np.uint16((-value << 1) | 1) if value < 0 else np.uint16(value << 1)
+    return largest
 
 
 @kernel(ty.void(LIST, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64))
@@ -254,6 +257,21 @@ def merge_segments(histograms, run_costs, ends, costs):  # type: ignore[no-untyp
             break
         count = kept
     return count
+
+
+@kernel(ty.several(ty.int64, 2)(TABLE, TABLE, LIST, TABLE, TABLE))
+def plan_sections(histograms, run_costs, ends, sections, palettes):  # type: ignore[no-untyped-def]
+    """Sections of merged segments that end at `ends`, with a palette each. Returns how many there are, and their bits."""
+    count = histograms.shape[0]
+    if count > 1:
+        count = merge_segments(histograms, run_costs, ends, np.zeros(count, np.int64))
+    scratch = np.empty((2, CODES + MAX_PALETTE), np.int64)
+    bits = np.int64(0)
+    for section in range(count):
+        sections[section, BEGIN] = ends[section - 1] if section else 0
+        sections[section, END] = ends[section]
+        bits += evaluate(histograms[section], run_costs[section], True, scratch, sections[section], palettes[section])
+    return count, bits
 
 
 @kernel(ty.int64(LIST))
