@@ -10,9 +10,15 @@ has: factors are negative, and exp() changes its sign with each.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
 
 from npu.compiler.ir import View
+from npu.compiler.lower.activation import table_of_lines
 from npu.compiler.lower.builder import IDENTITY, Builder
 from npu.compiler.lower.geometry import crop
 from npu.isa.operations import INT16, ElementwiseMode, Rounding, Scale
@@ -24,10 +30,8 @@ _PRODUCT_AWAY = Scale((1 << 30) + 1, 45)
 """A little more than a product of two Q0 numbers, so that a negative one between two numbers goes away from zero."""
 _FOURTH_POWER = Scale(1 << 16, 33)
 """A product of two Q0 numbers and a quarter of it: rounded twice, at 31 bits and behind."""
-_EXP_FACTORS = (25520, 19875, 12055, 4435, 600, 11, 0)
+_EXP_FACTORS = (25520, 19875, 12055, 4435, 600, 11)
 """exp(-1/4), exp(-1/2), exp(-1) ... in Q0."""
-_MOST_EXP_BITS = 5
-"""Integer bits that have a factor: exp(-32) is 0, and so is that of all below."""
 _EXP_EIGHTH = 28918
 """exp(-1/8) in Q0."""
 _MOST_EXP = 32760
@@ -37,10 +41,58 @@ The reference sets these itself; the next number's is less.
 """
 _THIRD = 10923
 _48_OVER_17_Q2, _32_OVER_17_Q2 = 23130, 15420
-_MIDDLE = 1 << 14
-"""Magnitudes are stored less this: that of the smallest number fits into 16 bits."""
-LOGISTIC_BITS = 3
-"""Integer bits of the operand of the logistic function."""
+_MIDDLE = 1 << 15
+"""Magnitudes are stored less this: the largest 16-bit one fits."""
+_MAGNITUDE_BITS = 12
+"""Bits below the point of magnitudes: those of Q3 numbers fit, doubled ones too, and exp() of what is larger is 0."""
+_UP_TO_1 = Scale((1 << 30) + 16386, 30)
+"""A little more than 1: of 32766 it makes 32767, of 32764 still 32764."""
+_HALF_Q0 = (1 << 14) - 1
+
+
+@cache
+def exp_table() -> npt.NDArray[np.uint8]:
+    """exp in Q0 of the 1024 numbers in [-1/4, 0) that have 12 bits: each line of 128 has two, at 63 and at 127."""
+    y = 8 * np.arange(-(1 << 10), 0, dtype=np.int64) + (1 << 12)
+    square = _rounded(y * y, 15)
+    quarter, cube = _rounded(_rounded(square * square, 15), 2), _rounded(square * y, 15)
+    tail = _rounded(_rounded((quarter + cube) * _THIRD, 15) + square, 1)
+    values = np.minimum(_EXP_EIGHTH + _rounded((y + tail) * _EXP_EIGHTH, 15), _MOST_EXP)
+    rise = values[1::2] - values[::2]
+    return table_of_lines(values[::2] - rise, 2 * rise)
+
+
+def _rounded(values: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.int64]:
+    return values + (1 << bits - 1) >> bits
+
+
+def _below(bits: int) -> Scale:
+    """A little less than 1 / 2**bits, so that a half goes towards zero."""
+    return Scale((1 << 30) - 1, 30 + bits)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The function of so many channels: logistic or tanh, of numbers with so many integer bits."""
+
+    channels: int
+    is_tanh: bool
+    integer_bits: int
+
+    @property
+    def below_point(self) -> int:
+        """Bits below the point of the number whose exp() is needed, which for tanh is the doubled one."""
+        return 15 - self.integer_bits - self.is_tanh
+
+    @property
+    def bits(self) -> int:
+        """Those of the whole quarters of that number."""
+        return self.integer_bits + self.is_tanh + 2
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether the steps need more bits below the point than the logistic function of Q3 numbers can spare."""
+        return self.below_point > _MAGNITUDE_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,80 +101,89 @@ class FixedPoint:
 
     builder: Builder
 
-    def gates(self, x: View, ofm: View, split: int) -> None:
-        """Q0 of Q3 numbers: the logistic function of channels up to `split`, tanh of those from there on."""
-        bits = LOGISTIC_BITS + 1
-        magnitude, sign, y, quarters = self._magnitude(x), self._sign(x, 1), self._new(x), self._new(x)
-        parts = (bits - 1, 0, split), (bits, split, x.shape[2])
-        for integer_bits, *ends in parts:
-            self._split_quarters(_channels(magnitude, *ends), _channels(quarters, *ends), integer_bits)
-        for integer_bits, *ends in parts:
-            left, whole, rest = (_channels(view, *ends) for view in (magnitude, quarters, y))
-            self._split_rest(left, whole, rest, integer_bits)
-        reciprocal = self._reciprocal(*self._exp(self._series(y, _MOST_EXP), quarters, bits))
-        first, last = (0, split), (split, x.shape[2])
-        self._finish_logistic(*(_channels(view, *first) for view in (sign, reciprocal, ofm)))
-        self._finish_tanh(*(_channels(view, *last) for view in (sign, reciprocal, ofm)))
+    def functions(self, x: View, ofm: View, curves: Sequence[Curve]) -> None:
+        """Q0 of numbers, channels after channels as the curves say."""
+        pieces = [[curve] for curve in curves] if any(curve.is_fine for curve in curves) else [curves]
+        start = 0
+        for piece in pieces:
+            count = sum(curve.channels for curve in piece)
+            self._together(_channels(x, start, count), _channels(ofm, start, count), piece)
+            start += count
 
-    def tanh(self, x: View, ofm: View, integer_bits: int) -> None:
-        """Q0 of a number with so many integer bits."""
-        bits = integer_bits + 1
-        magnitude, sign, y, quarters = self._magnitude(x), self._sign(x, 0), self._new(x), self._new(x)
-        if bits > _MOST_EXP_BITS:
-            most = (1 << 15 + _MOST_EXP_BITS - bits) - _MIDDLE
-            magnitude = replace(self._made(ElementwiseMode.MIN, replace(magnitude, zero_point=0), most), zero_point=-_MIDDLE)
-        self._split_quarters(magnitude, quarters, bits)
-        self._split_rest(magnitude, quarters, y, bits)
-        self._finish_tanh(sign, self._reciprocal(*self._exp(self._series(y), quarters, bits)), ofm)
+    def _together(self, x: View, ofm: View, curves: Sequence[Curve]) -> None:
+        """The functions by the same steps, whose magnitudes have the same bits below the point."""
+        point = max(_MAGNITUDE_BITS, *(curve.below_point for curve in curves))
+        at_zero, maximum = (0, INT16.maximum) if point > _MAGNITUDE_BITS else (1, _MOST_EXP)
+        magnitude, sign = replace(self._new(x), zero_point=-_MIDDLE), self._sign(x, at_zero)
+        quarters, start = self._new(x), 0
+        bits = min(max(curve.bits for curve in curves), len(_EXP_FACTORS))
+        for curve in curves:
+            number, left = (_channels(view, start, curve.channels) for view in (x, magnitude))
+            self._emit(ElementwiseMode.ABS, number, left, None, scale=Scale(1 << point - curve.below_point, 0))
+            start += curve.channels
+        self._split_quarters(magnitude, quarters, point)
+        if point == _MAGNITUDE_BITS and self.builder.variant.shram.reserved_lut_banks > 0:
+            exponential = self._exp_of_rest(magnitude, quarters, point)
+        else:
+            exponential = self._series(self._rest(magnitude, quarters, point), maximum)
+        self._finish(sign, self._reciprocal(self._exp(exponential, quarters, bits)), ofm, curves)
 
-    def _magnitude(self, x: View) -> View:
-        magnitude = replace(self._new(x), zero_point=-_MIDDLE)
-        self._emit(ElementwiseMode.ABS, x, magnitude, None)
-        return magnitude
+    def _finish(self, sign: View, distance: View, ofm: View, curves: Sequence[Curve]) -> None:
+        start = 0
+        for curve in curves:
+            finish = self._finish_tanh if curve.is_tanh else self._finish_logistic
+            finish(*(_channels(view, start, curve.channels) for view in (sign, distance, ofm)))
+            start += curve.channels
 
     def _sign(self, x: View, zero: int) -> View:
         """1 or -1, or of zero what is given."""
         sign = self._new(x)
-        self.builder.requantize(x, replace(sign, zero_point=zero), Scale(2, 0), -1, 1)
+        target = replace(sign, zero_point=zero)
+        self.builder.elementwise(ElementwiseMode.MUL, x, target, 2, minimum=-1, maximum=1)
         return sign
 
-    def _finish_logistic(self, sign: View, reciprocal: View, ofm: View) -> None:
+    def _finish_logistic(self, sign: View, distance: View, ofm: View) -> None:
         """Half of the reciprocal, or 1 less it for what is below zero: from twice its distance from the middle."""
-        distance = self._new(sign)
-        self.builder.requantize(reciprocal, replace(distance, zero_point=INT16.minimum + 1), Scale(4, 0))
-        self._emit(ElementwiseMode.MUL, distance, replace(ofm, zero_point=_MIDDLE - 1), sign, scale=_HALF)
+        self._emit(ElementwiseMode.MUL, distance, replace(ofm, zero_point=_HALF_Q0), sign, scale=_HALF)
 
-    def _finish_tanh(self, sign: View, reciprocal: View, ofm: View) -> None:
+    def _finish_tanh(self, sign: View, distance: View, ofm: View) -> None:
         """The reciprocal less 1, with the sign of x."""
-        positive = self._new(sign)
-        self.builder.requantize(reciprocal, replace(positive, zero_point=INT16.minimum), Scale(4, 0))
-        self._emit(ElementwiseMode.MUL, positive, ofm, sign)
+        self._emit(ElementwiseMode.MUL, replace(distance, zero_point=1), ofm, sign, scale=_UP_TO_1)
 
-    def _split_quarters(self, magnitude: View, quarters: View, integer_bits: int) -> None:
+    def _split_quarters(self, magnitude: View, quarters: View, point: int) -> None:
         """Whole quarters that a magnitude leaves behind it; none of zero."""
-        bits = 13 - integer_bits
-        lowered = replace(magnitude, zero_point=magnitude.zero_point + 1 + (1 << bits - 1))
-        self.builder.requantize(lowered, quarters, Scale(1, bits), 0)
+        lowered = replace(magnitude, zero_point=magnitude.zero_point + (1 << point - 3))
+        self._emit(ElementwiseMode.ABS, lowered, quarters, None, scale=_below(point - 2))
 
-    def _split_rest(self, magnitude: View, quarters: View, y: View, integer_bits: int) -> None:
+    def _rest(self, magnitude: View, quarters: View, point: int) -> View:
         """What is left of the negative number above the quarter that it lies in, less 1/8 and in Q0."""
-        shifted = replace(y, zero_point=1 << 12)
-        self._emit(ElementwiseMode.SUB, quarters, shifted, magnitude, factors=(1 << 13, 1 << integer_bits))
+        rest = self._new(quarters)
+        target = replace(rest, zero_point=1 << 12)
+        self._emit(ElementwiseMode.SUB, quarters, target, magnitude, factors=(1 << 13, 1 << 15 - point))
+        return rest
 
-    def _exp(self, exponential: View, quarters: View, integer_bits: int) -> tuple[View, bool]:
-        """exp in Q0 from that of the rest and the whole quarters, and whether its sign was changed."""
-        bits, rest, is_negative = min(integer_bits + 2, len(_EXP_FACTORS)), quarters, False
+    def _exp_of_rest(self, magnitude: View, quarters: View, point: int) -> View:
+        """exp in Q0 of what `_rest` gives, by the table, which has a number for each of 1024 of them."""
+        exponential = self._new(quarters)
+        target, more = replace(exponential, zero_point=INT16.maximum), replace(magnitude, zero_point=magnitude.zero_point + 1)
+        factors = (1 << 13, 1 << 15 - point)
+        self._emit(ElementwiseMode.SUB, quarters, target, more, scale=Scale(8, 0), factors=factors, lut=exp_table())
+        return exponential
+
+    def _exp(self, exponential: View, quarters: View, bits: int) -> View:
+        """exp in Q0, or less than 0 by as much, from that of the rest and so many bits of the whole quarters."""
+        rest, is_negative = quarters, False
         for number, factor in enumerate(_EXP_FACTORS[:bits], 1):
             upper = self._halved(rest) if number < bits else None
             chosen = self._factor((1 << 15) - factor, rest, upper)
             exponential = self._product(exponential, chosen, _PRODUCT if is_negative else _PRODUCT_AWAY)
             is_negative, rest = not is_negative, upper or rest
-        return exponential, is_negative
+        return exponential
 
     def _halved(self, whole: View) -> View:
         """Half of whole numbers, rounded down."""
         half = self._new(whole)
-        self.builder.requantize(replace(whole, zero_point=1), half, _HALF)
+        self._emit(ElementwiseMode.ABS, whole, half, None, scale=_below(1))
         return half
 
     def _factor(self, less: int, rest: View, upper: View | None) -> View:
@@ -132,10 +193,10 @@ class FixedPoint:
         if upper is not None:
             self._emit(ElementwiseMode.SUB, rest, target, upper, factors=(less, 2 * less))
         else:
-            self.builder.requantize(rest, target, Scale(less, 0))
+            self._emit(ElementwiseMode.ABS, rest, target, None, scale=Scale(less, 0))
         return factor
 
-    def _series(self, y: View, maximum: int = INT16.maximum) -> View:
+    def _series(self, y: View, maximum: int) -> View:
         """exp(y - 1/8) in Q0 for y in [-1/8, 1/8], at most `maximum`."""
         square = self._product(y, y)
         cube, quarter, series = self._product(square, y), self._new(y), self._new(y)
@@ -147,16 +208,18 @@ class FixedPoint:
         self.builder.elementwise(ElementwiseMode.ADD, y, target, tail, scale=scale, rounding=Rounding.NATURAL, maximum=maximum)
         return series
 
-    def _reciprocal(self, x: View, is_negative: bool) -> View:
-        """2 / (1 + x) in Q2 of a Q0 number that is not negative, or whose sign was changed; `half` is -(1 + x) / 2."""
+    def _reciprocal(self, x: View) -> View:
+        """4 / (1 + x) - 3 in Q0 of the magnitude of a Q0 number, and one of the least more; it saturates."""
         half, guess = self._new(x), self._new(x)
-        mode = ElementwiseMode.ADD if is_negative else ElementwiseMode.SUB
-        self._emit(mode, x, half, INT16.minimum, scale=_HALF, is_reversed=not is_negative)
-        self._emit(ElementwiseMode.MUL, half, replace(guess, zero_point=_48_OVER_17_Q2), _32_OVER_17_Q2, scale=_PRODUCT)
-        for _ in range(3):
-            error = self._new(x)
-            self._emit(ElementwiseMode.MUL, half, replace(error, zero_point=_ONE_Q2), guess, scale=_PRODUCT_AWAY)
-            guess = self._made(ElementwiseMode.ADD, guess, self._product(guess, error), factors=(1, 4))
+        self._emit(ElementwiseMode.ABS, x, replace(half, zero_point=1 << 14), None, scale=_below(1))
+        self._emit(ElementwiseMode.MUL, half, replace(guess, zero_point=_48_OVER_17_Q2), -_32_OVER_17_Q2, scale=_PRODUCT)
+        for is_last in (False, False, True):
+            error, better = self._new(x), self._new(x)
+            target, scale = (replace(better, zero_point=INT16.minimum + 1), Scale(4, 0)) if is_last else (better, IDENTITY)
+            self._emit(ElementwiseMode.MUL, half, replace(error, zero_point=-_ONE_Q2), guess, scale=_PRODUCT)
+            product = self._product(guess, error, _below(15))
+            self._emit(ElementwiseMode.SUB, guess, target, product, scale=scale, factors=(1, 4))
+            guess = better
         return guess
 
     def _product(self, x: View, y: View, scale: Scale = _PRODUCT) -> View:
@@ -183,16 +246,15 @@ class FixedPoint:
         y: View | int | None,
         *,
         scale: Scale = IDENTITY,
-        is_reversed: bool = False,
         factors: tuple[int, int] = (1, 1),
+        lut: npt.NDArray[np.uint8] | None = None,
     ) -> None:
-        rounding = Rounding.NATURAL
-        self.builder.elementwise(mode, x, ofm, y, scale=scale, rounding=rounding, is_reversed=is_reversed, factors=factors)
+        self.builder.elementwise(mode, x, ofm, y, scale=scale, rounding=Rounding.NATURAL, factors=factors, lut=lut)
 
     def _new(self, like: View) -> View:
         return self.builder.temporary("fixed point", like.shape, INT16)
 
 
-def _channels(view: View, start: int, end: int) -> View:
+def _channels(view: View, start: int, count: int) -> View:
     height, width, _ = view.shape
-    return crop(view, (0, 0, start), (height, width, end - start))
+    return crop(view, (0, 0, start), (height, width, count))

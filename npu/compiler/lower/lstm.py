@@ -8,13 +8,14 @@ LstmStepInteger8x8_16.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
 from npu.compiler.ir import StepWeights, View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.convolution import weight_values
-from npu.compiler.lower.fixed_point import FixedPoint
+from npu.compiler.lower.fixed_point import Curve, FixedPoint
 from npu.compiler.lower.geometry import crop
 from npu.compiler.lower.quantize import register_scale
 from npu.graph.attributes import UnidirectionalSequenceLSTMOptions
@@ -25,7 +26,8 @@ from npu.records import dataclass
 
 MOST_TIMES = 64
 """Times that are unrolled; each takes about 90 operations."""
-_INPUT, _FORGET, _CELL, _OUTPUT = range(4)
+_INPUT, _FORGET, _CELL, _OUTPUT, _TANH_OF_CELL = range(5)
+"""Gates in the order of the operator's tensors, and what the output's is multiplied with."""
 _WEIGHTS, _RECURRENT, _BIAS, _STATE, _CELL_STATE = 1, 5, 12, 18, 19
 _EXTRAS = (9, 10, 11, 16, 17, 20, 21, 22, 23)
 """Peepholes, projection and layer normalisation."""
@@ -34,6 +36,10 @@ _HIDDEN = 4
 MOST_INTEGER_BITS = 5
 """Of the cell state: its tanh has one more, and exp() knows the factors of seven bits."""
 _GATE_SCALE = np.float32(2.0**-12)
+_GATE_BITS = 3
+"""Integer bits of the sums of a gate."""
+_LONG_STEP_CYCLES = 300
+"""Where the elements of one gate take so long, what a step takes to begin is little beside them."""
 _EXACT = 1 << 31
 """A scale of 1 behind the first rounding, which so leaves a product whole: the second takes ties away from zero."""
 
@@ -70,78 +76,50 @@ class _LstmSteps:
         return self.builder.tensor(self.op.inputs[_WEIGHTS + _OUTPUT]).shape[0]
 
     @property
-    def gates(self) -> tuple[int, ...]:
-        """The gates in the order in which their sums lie side by side: the cell's, whose function is another, is the last."""
-        is_coupled = self.op.inputs[_WEIGHTS + _INPUT] == ABSENT
-        return (_FORGET, _OUTPUT, _CELL) if is_coupled else (_INPUT, _FORGET, _OUTPUT, _CELL)
+    def is_coupled(self) -> bool:
+        """Whether the input gate is what the forget gate leaves of 1."""
+        return self.op.inputs[_WEIGHTS + _INPUT] == ABSENT
 
     def lower(self, times: int, cell_clip: float) -> None:
         state, cell = (self._state(position) for position in (_STATE, _CELL_STATE))
         output = self.builder.output(self.op.outputs[0])
-        entry, recurrent = self._entry(), self._weights(_RECURRENT, self.op.inputs[_STATE], has_bias=False)
+        groups = [_Group(self, gates) for gates in self._groups(times)]
         h, c = state, cell
         for time in range(times):
-            gates = self._sums(self._at(entry, time), h, recurrent)
-            c = self._next_cell(gates, c, cell_clip)
-            h = self._output(gates[_OUTPUT], c, self._at(output, time))
+            values: dict[int, View] = {}
+            for group in groups:
+                sums = group.sums(time, h)
+                if group is groups[-1]:
+                    c = self._next_cell(values, c, cell_clip, group.part(sums, _TANH_OF_CELL))
+                values |= group.values(sums)
+            h = self._output(values[_OUTPUT], values[_TANH_OF_CELL], self.at(output, time))
         self.builder.copy(h, state)
         self.builder.copy(c, cell)
 
-    def _row(self, depth: int) -> MapShape:
+    def _groups(self, times: int) -> list[tuple[int, ...]]:
+        """Gates that are made together; the output's with the tanh of the cell.
+
+        While the weights of the next are copied, the gates before them are made. Where their elements take long, and weights
+        are not there from the time before, they have steps of their own.
+        """
+        inputs = (_FORGET,) if self.is_coupled else (_INPUT, _FORGET)
+        takes_long = self.units * self.builder.variant.timing.output_cycles.mul_or_40_bit_accumulator > _LONG_STEP_CYCLES
+        return [*((inputs, (_CELL,)) if takes_long and times == 1 else ((*inputs, _CELL),)), (_OUTPUT, _TANH_OF_CELL)]
+
+    def row(self, depth: int) -> MapShape:
         return (1, self.batches, depth) if self.is_time_major else (self.batches, 1, depth)
 
-    def _at(self, view: View, time: int) -> View:
-        return crop(view, (time, 0, 0) if self.is_time_major else (0, time, 0), self._row(view.shape[2]))
+    def at(self, view: View, time: int) -> View:
+        return crop(view, (time, 0, 0) if self.is_time_major else (0, time, 0), self.row(view.shape[2]))
 
     def _state(self, position: int) -> View:
-        return self.builder.reshaped(self.builder.input(self.op.inputs[position]), self._row(self.units))
+        return self.builder.reshaped(self.builder.input(self.op.inputs[position]), self.row(self.units))
 
-    def _entry(self) -> View:
-        """Rescaled products of the input with the weights of all gates, bias included, for all times."""
-        ifm = self.builder.input(self.op.inputs[0], self.builder.zero_point(self.op.inputs[0]))
-        target = self._new((*ifm.shape[:2], len(self.gates) * self.units))
-        self._multiply(ifm, target, self._weights(_WEIGHTS, self.op.inputs[0], has_bias=True))
-        return target
-
-    def _weights(self, first: int, source: int, *, has_bias: bool) -> StepWeights:
-        """Those of all gates as one convolution; effective scales are rounded to float32."""
-        values, biases, scales = [], [], []
-        for gate in self.gates:
-            tensor = self.op.inputs[first + gate]
-            factor = self.builder.scale(tensor) * self.builder.scale(source) / _GATE_SCALE
-            values.append(weight_values(self.builder, self.op, tensor))
-            bias = self.builder.constant_data(self.op.inputs[_BIAS + gate]) if has_bias else np.zeros(self.units)
-            biases.append(bias.reshape(-1).astype(np.int64))
-            scales += [register_scale(float(factor))] * self.units
-        stacked = np.concatenate(values)
-        return StepWeights(
-            values=stacked.reshape(len(stacked), 1, 1, -1),
-            biases=np.concatenate(biases),
-            scales=np.array([scale.scale for scale in scales], np.uint32),
-            shifts=np.array([scale.shift for scale in scales], np.uint8),
-        )
-
-    def _multiply(self, ifm: View, ofm: View, weights: StepWeights) -> None:
-        self.builder.convolve(ifm, ofm, weights)
-
-    def _sums(self, entry: View, h: View, weights: StepWeights) -> dict[int, View]:
-        """The gates' values behind their functions."""
-        recurrent, wide = (self._new(entry.shape, INT32) for _ in range(2))
-        ifm = replace(h, zero_point=self.builder.zero_point(self.op.inputs[_STATE]))
-        self._multiply(ifm, recurrent, weights)
-        self.builder.widen(entry, wide)
-        sums, functions = self._new(entry.shape), self._new(entry.shape)
-        self.builder.elementwise(ElementwiseMode.ADD, wide, sums, recurrent)
-        FixedPoint(self.builder).gates(sums, functions, entry.shape[2] - self.units)
-        starts = {gate: number * self.units for number, gate in enumerate(self.gates)}
-        gates = {gate: crop(functions, (0, 0, start), self._row(self.units)) for gate, start in starts.items()}
-        if _INPUT not in gates:
-            gates[_INPUT] = self._new(self._row(self.units))
+    def _next_cell(self, gates: dict[int, View], cell: View, clip: float, made: View) -> View:
+        kept, added = (self.new(cell.shape) for _ in range(2))
+        if self.is_coupled:
+            gates[_INPUT] = self.new(cell.shape)
             self.builder.elementwise(ElementwiseMode.SUB, gates[_FORGET], gates[_INPUT], INT16.maximum, is_reversed=True)
-        return gates
-
-    def _next_cell(self, gates: dict[int, View], cell: View, clip: float) -> View:
-        kept, added, made = (self._new(cell.shape) for _ in range(3))
         self._product(gates[_FORGET], cell, kept, 15)
         self._product(gates[_INPUT], gates[_CELL], added, 30 + self.exponent)
         steps = float(np.float32(clip) / self.builder.scale(self.op.inputs[_CELL_STATE])) if clip > 0 else INT16.maximum + 1
@@ -153,14 +131,75 @@ class _LstmSteps:
     def _product(self, x: View, y: View, ofm: View, bits: int) -> None:
         self.builder.elementwise(ElementwiseMode.MUL, x, ofm, y, scale=Scale(_EXACT, 31 + bits))
 
-    def _output(self, gate: View, cell: View, ofm: View) -> View:
-        bent = self._new(cell.shape)
-        FixedPoint(self.builder).tanh(cell, bent, 15 + self.exponent)
+    def _output(self, gate: View, bent: View, ofm: View) -> View:
         hidden = self.builder.quantized(self.op.intermediates[_HIDDEN])
         factor = float(np.float32(2.0**-15 / float(hidden.scale) * 2.0**-15))
         target = replace(ofm, zero_point=hidden.zero_point)
         self.builder.elementwise(ElementwiseMode.MUL, gate, target, bent, scale=register_scale(factor))
         return ofm
 
-    def _new(self, shape: MapShape, element: ElementType = INT16) -> View:
+    def new(self, shape: MapShape, element: ElementType = INT16) -> View:
         return self.builder.temporary("cell", shape, element)
+
+
+class _Group:
+    """Gates whose sums lie side by side in one map, as what else has a function may."""
+
+    def __init__(self, cell: _LstmSteps, parts: tuple[int, ...]) -> None:
+        self._cell, self._parts = cell, parts
+        self._gates = [part for part in parts if part != _TANH_OF_CELL]
+        self._recurrent = self._weights(_RECURRENT, cell.op.inputs[_STATE], has_bias=False)
+
+    def sums(self, time: int, h: View) -> View:
+        """Of the rescaled products of the input and of the output before, each saturated."""
+        cell, builder = self._cell, self._cell.builder
+        entry = cell.at(self._entry, time)
+        recurrent, wide = (cell.new(entry.shape, INT32) for _ in range(2))
+        builder.convolve(replace(h, zero_point=builder.zero_point(cell.op.inputs[_STATE])), recurrent, self._recurrent)
+        builder.widen(entry, wide)
+        sums = cell.new(cell.row(cell.units * len(self._parts)))
+        builder.elementwise(ElementwiseMode.ADD, wide, crop(sums, (0, 0, 0), entry.shape), recurrent)
+        return sums
+
+    @cached_property
+    def _entry(self) -> View:
+        """Products of the input for all times, bias included; made where first read: till then weights are copied."""
+        op, builder = self._cell.op, self._cell.builder
+        ifm = builder.input(op.inputs[0], builder.zero_point(op.inputs[0]))
+        target = self._cell.new((*ifm.shape[:2], len(self._gates) * self._cell.units))
+        builder.convolve(ifm, target, self._weights(_WEIGHTS, op.inputs[0], has_bias=True))
+        return target
+
+    def part(self, view: View, part: int) -> View:
+        """The channels of one of them."""
+        units = self._cell.units
+        return crop(view, (0, 0, self._parts.index(part) * units), self._cell.row(units))
+
+    def values(self, sums: View) -> dict[int, View]:
+        """Their functions."""
+        values = self._cell.new(sums.shape)
+        FixedPoint(self._cell.builder).functions(sums, values, [self._curve(part) for part in self._parts])
+        return {part: self.part(values, part) for part in self._parts}
+
+    def _curve(self, part: int) -> Curve:
+        bits = 15 + self._cell.exponent if part == _TANH_OF_CELL else _GATE_BITS
+        return Curve(self._cell.units, is_tanh=part in (_CELL, _TANH_OF_CELL), integer_bits=bits)
+
+    def _weights(self, first: int, source: int, *, has_bias: bool) -> StepWeights:
+        """Those of the gates as one convolution; effective scales are rounded to float32."""
+        cell, builder = self._cell, self._cell.builder
+        values, biases, scales = [], [], []
+        for gate in self._gates:
+            tensor = cell.op.inputs[first + gate]
+            factor = builder.scale(tensor) * builder.scale(source) / _GATE_SCALE
+            values.append(weight_values(builder, cell.op, tensor))
+            bias = builder.constant_data(cell.op.inputs[_BIAS + gate]) if has_bias else np.zeros(cell.units)
+            biases.append(bias.reshape(-1).astype(np.int64))
+            scales += [register_scale(float(factor))] * cell.units
+        stacked = np.concatenate(values)
+        return StepWeights(
+            values=stacked.reshape(len(stacked), 1, 1, -1),
+            biases=np.concatenate(biases),
+            scales=np.array([scale.scale for scale in scales], np.uint32),
+            shifts=np.array([scale.shift for scale in scales], np.uint8),
+        )

@@ -9,13 +9,14 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from npu.compiler.ir import Storage, View
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.fixed_point import FixedPoint
+from npu.compiler.lower.fixed_point import Curve, FixedPoint
 from npu.compiler.lower.fusions import Fusions
 from npu.compiler.lower.partition import lower_partition
 from npu.graph import attributes as at
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
+from npu.hardware.catalogue import load_variant
 from npu.isa.operations import INT16
 from npu.tflite.reader import read_model
 
@@ -24,31 +25,41 @@ from tests.naive.steps import execute, run_step
 from tests.support.builder import ModelBuilder
 from tests.support.lowering import variant
 
+LOGISTIC = Curve(1, is_tanh=False, integer_bits=3)
 EVERY = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
 
 
-def computed(channels: int, make: str, *arguments: int) -> np.ndarray:
-    """What the steps of a function give for every int16 number, in each of `channels` channels."""
-    builder = Builder(Graph("g", (), (Op("LOGISTIC", (), ()),), (), ()), Fusions({}, {}, {}, {}, (), ()), variant())
+def computed(*curves: Curve, target: str = "ethos-u55-128") -> np.ndarray:
+    """What the steps give for every int16 number, in each of the curves' channels."""
+    builder = Builder(Graph("g", (), (Op("LOGISTIC", (), ()),), (), ()), Fusions({}, {}, {}, {}, (), ()), load_variant(target))
     builder.index = 0
+    channels = sum(curve.channels for curve in curves)
     x, y = (View.whole(Storage(name, (256, 256, channels), INT16)) for name in "xy")
-    getattr(FixedPoint(builder), make)(x, y, *arguments)
+    FixedPoint(builder).functions(x, y, curves)
     memory = {x.storage: np.repeat(EVERY, channels)}
     for step in builder.program(()).steps:
         run_step(step, memory)
     return memory[y.storage].reshape(-1, channels)
 
 
-def test_gates_are_those_of_the_reference_for_every_number() -> None:
-    found = computed(2, "gates", 1)
+@pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u55-128"])
+def test_gates_are_those_of_the_reference_for_every_number_without_and_with_a_table(target: str) -> None:
+    found = computed(LOGISTIC, Curve(1, is_tanh=True, integer_bits=3), target=target)
     np.testing.assert_array_equal(found[:, 0], [gemmlowp.logistic(int(x)) for x in EVERY])
     np.testing.assert_array_equal(found[:, 1], [gemmlowp.tanh(int(x), 3) for x in EVERY])
 
 
-@pytest.mark.parametrize("integer_bits", [0, 3, *(pytest.param(bits, marks=pytest.mark.slow) for bits in (1, 2, 4, 5))])
+@pytest.mark.parametrize("integer_bits", [4, *(pytest.param(bits, marks=pytest.mark.slow) for bits in (2, 3, 5))])
+def test_gate_and_tanh_of_the_cell_are_those_of_the_reference_for_every_number(integer_bits: int) -> None:
+    found = computed(LOGISTIC, Curve(1, is_tanh=True, integer_bits=integer_bits))
+    np.testing.assert_array_equal(found[:, 0], [gemmlowp.logistic(int(x)) for x in EVERY])
+    np.testing.assert_array_equal(found[:, 1], [gemmlowp.tanh(int(x), integer_bits) for x in EVERY])
+
+
+@pytest.mark.parametrize("integer_bits", [0, *(pytest.param(bits, marks=pytest.mark.slow) for bits in range(1, 6))])
 def test_tanh_is_that_of_the_reference_for_every_number(integer_bits: int) -> None:
-    expected = [gemmlowp.tanh(int(x), integer_bits) for x in EVERY]
-    np.testing.assert_array_equal(computed(1, "tanh", integer_bits)[:, 0], expected)
+    found = computed(Curve(1, is_tanh=True, integer_bits=integer_bits))
+    np.testing.assert_array_equal(found[:, 0], [gemmlowp.tanh(int(x), integer_bits) for x in EVERY])
 
 
 def cell(
