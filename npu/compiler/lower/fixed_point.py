@@ -125,7 +125,8 @@ class FixedPoint:
         if point == _MAGNITUDE_BITS and self.builder.variant.shram.reserved_lut_banks > 0:
             exponential = self._exp_of_rest(magnitude, quarters, point)
         else:
-            exponential = self._series(self._rest(magnitude, quarters, point), maximum)
+            exponential = self._rest(magnitude, quarters, point)
+            self._series(exponential, maximum)
         self._finish(sign, self._reciprocal(self._exp(exponential, quarters, bits)), ofm, curves)
 
     def _finish(self, sign: View, distance: View, ofm: View, curves: Sequence[Curve]) -> None:
@@ -138,8 +139,7 @@ class FixedPoint:
     def _sign(self, x: View, zero: int) -> View:
         """1 or -1, or of zero what is given."""
         sign = self._new(x)
-        target = replace(sign, zero_point=zero)
-        self.builder.elementwise(ElementwiseMode.MUL, x, target, 2, minimum=-1, maximum=1)
+        self._emit(ElementwiseMode.MUL, x, replace(sign, zero_point=zero), 2, minimum=-1, maximum=1)
         return sign
 
     def _finish_logistic(self, sign: View, distance: View, ofm: View) -> None:
@@ -175,8 +175,9 @@ class FixedPoint:
         rest, is_negative = quarters, False
         for number, factor in enumerate(_EXP_FACTORS[:bits], 1):
             upper = self._halved(rest) if number < bits else None
-            chosen = self._factor((1 << 15) - factor, rest, upper)
-            exponential = self._product(exponential, chosen, _PRODUCT if is_negative else _PRODUCT_AWAY)
+            self._choose((1 << 15) - factor, rest, upper)
+            scale = _PRODUCT if is_negative else _PRODUCT_AWAY
+            self._emit(ElementwiseMode.MUL, exponential, exponential, rest, scale=scale)
             is_negative, rest = not is_negative, upper or rest
         return exponential
 
@@ -186,57 +187,36 @@ class FixedPoint:
         self._emit(ElementwiseMode.ABS, whole, half, None, scale=_below(1))
         return half
 
-    def _factor(self, less: int, rest: View, upper: View | None) -> View:
+    def _choose(self, less: int, rest: View, upper: View | None) -> None:
         """-1, or `less` more where the lowest bit of `rest` is set; `upper` are the bits above it, if there are any."""
-        factor = self._new(rest)
-        target = replace(factor, zero_point=INT16.minimum)
+        target = replace(rest, zero_point=INT16.minimum)
         if upper is not None:
             self._emit(ElementwiseMode.SUB, rest, target, upper, factors=(less, 2 * less))
         else:
             self._emit(ElementwiseMode.ABS, rest, target, None, scale=Scale(less, 0))
-        return factor
 
-    def _series(self, y: View, maximum: int) -> View:
+    def _series(self, y: View, maximum: int) -> None:
         """exp(y - 1/8) in Q0 for y in [-1/8, 1/8], at most `maximum`."""
-        square = self._product(y, y)
-        cube, quarter, series = self._product(square, y), self._new(y), self._new(y)
-        self.builder.elementwise(ElementwiseMode.MUL, square, quarter, square, scale=_FOURTH_POWER, rounding=Rounding.DOUBLE)
-        third = self._made(ElementwiseMode.ADD, quarter, cube, scale=Scale(_THIRD, 15))
-        tail = self._made(ElementwiseMode.ADD, third, square, scale=_HALF)
-        target = replace(series, zero_point=_EXP_EIGHTH)
-        scale = Scale(_EXP_EIGHTH, 15)
-        self.builder.elementwise(ElementwiseMode.ADD, y, target, tail, scale=scale, rounding=Rounding.NATURAL, maximum=maximum)
-        return series
+        square, cube, tail = (self._new(y) for _ in range(3))
+        self._emit(ElementwiseMode.MUL, y, square, y, scale=_PRODUCT)
+        self._emit(ElementwiseMode.MUL, square, cube, y, scale=_PRODUCT)
+        self.builder.elementwise(ElementwiseMode.MUL, square, tail, square, scale=_FOURTH_POWER, rounding=Rounding.DOUBLE)
+        self._emit(ElementwiseMode.ADD, tail, tail, cube, scale=Scale(_THIRD, 15))
+        self._emit(ElementwiseMode.ADD, tail, tail, square, scale=_HALF)
+        target, scale = replace(y, zero_point=_EXP_EIGHTH), Scale(_EXP_EIGHTH, 15)
+        self._emit(ElementwiseMode.ADD, y, target, tail, scale=scale, maximum=maximum)
 
     def _reciprocal(self, x: View) -> View:
         """4 / (1 + x) - 3 in Q0 of the magnitude of a Q0 number, and one of the least more; it saturates."""
-        half, guess = self._new(x), self._new(x)
+        half, guess, error = x, self._new(x), self._new(x)
         self._emit(ElementwiseMode.ABS, x, replace(half, zero_point=1 << 14), None, scale=_below(1))
         self._emit(ElementwiseMode.MUL, half, replace(guess, zero_point=_48_OVER_17_Q2), -_32_OVER_17_Q2, scale=_PRODUCT)
         for is_last in (False, False, True):
-            error, better = self._new(x), self._new(x)
-            target, scale = (replace(better, zero_point=INT16.minimum + 1), Scale(4, 0)) if is_last else (better, IDENTITY)
+            better, scale = (replace(guess, zero_point=INT16.minimum + 1), Scale(4, 0)) if is_last else (guess, IDENTITY)
             self._emit(ElementwiseMode.MUL, half, replace(error, zero_point=-_ONE_Q2), guess, scale=_PRODUCT)
-            product = self._product(guess, error, _below(15))
-            self._emit(ElementwiseMode.SUB, guess, target, product, scale=scale, factors=(1, 4))
-            guess = better
+            self._emit(ElementwiseMode.MUL, error, error, guess, scale=_below(15))
+            self._emit(ElementwiseMode.SUB, guess, better, error, scale=scale, factors=(1, 4))
         return guess
-
-    def _product(self, x: View, y: View, scale: Scale = _PRODUCT) -> View:
-        return self._made(ElementwiseMode.MUL, x, y, scale=scale)
-
-    def _made(
-        self,
-        mode: ElementwiseMode,
-        x: View,
-        y: View | int,
-        *,
-        scale: Scale = IDENTITY,
-        factors: tuple[int, int] = (1, 1),
-    ) -> View:
-        target = self._new(x)
-        self._emit(mode, x, target, y, scale=scale, factors=factors)
-        return target
 
     def _emit(
         self,
@@ -247,9 +227,13 @@ class FixedPoint:
         *,
         scale: Scale = IDENTITY,
         factors: tuple[int, int] = (1, 1),
+        minimum: int | None = None,
+        maximum: int | None = None,
         lut: npt.NDArray[np.uint8] | None = None,
     ) -> None:
-        self.builder.elementwise(mode, x, ofm, y, scale=scale, rounding=Rounding.NATURAL, factors=factors, lut=lut)
+        self.builder.elementwise(
+            mode, x, ofm, y, scale=scale, rounding=Rounding.NATURAL, minimum=minimum, maximum=maximum, lut=lut, factors=factors
+        )
 
     def _new(self, like: View) -> View:
         return self.builder.temporary("fixed point", like.shape, INT16)
