@@ -22,6 +22,9 @@ _QUEUED_KERNELS = 2
 _READING_SHARE = 0.5
 """Part of its cycles in which a kernel that reads constants in place keeps their port from copies."""
 
+_COPY_MARGIN = 1.125
+"""Time that a copy ahead is given, as a multiple of its own: those before it and the kernels meanwhile are only estimated."""
+
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
@@ -114,7 +117,7 @@ def _latest_starts(uses: Sequence[tuple[WeightSlice, int, int]], clock: Sequence
     """When each copy must begin so that no kernel waits for it or for one behind it; `clock[i]` is when job i would start."""
     starts, following = [], math.inf
     for constants, use, _ in reversed(uses):
-        copied = (constants.bytes + COMMAND_BYTES) / speed.bytes_per_cycle + speed.latency_cycles
+        copied = _COPY_MARGIN * (constants.bytes + COMMAND_BYTES) / speed.bytes_per_cycle + speed.latency_cycles
         following = min(following, clock[use]) - copied
         starts.append(following)
     return starts[::-1]
