@@ -1,8 +1,8 @@
 """UNIDIRECTIONAL_SEQUENCE_LSTM with 8-bit activations: a row of steps for every time, exact in the reference's fixed point.
 
-All gates of all times read the input at once. Per time one product with the output before it, both sums in 32 bits, gates in
-gemmlowp's 16-bit fixed point, the cell, and the output, which is the next one's recurrent input. Source: TFLite's
-LstmStepInteger8x8_16.
+The input's products are made for all times. Per time, for each group of gates: the product with the output before it, the sums
+in 32 bits, and their functions in gemmlowp's 16-bit fixed point. The tanh of the cell is made with the output's gate, whose
+weights so have time to arrive. Source: TFLite's LstmStepInteger8x8_16.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from npu.layouts import MapShape
 from npu.records import dataclass
 
 MOST_TIMES = 64
-"""Times that are unrolled; each takes about 90 operations."""
+"""Times that are unrolled; each takes about 80 operations."""
 _INPUT, _FORGET, _CELL, _OUTPUT, _TANH_OF_CELL = range(5)
 """Gates in the order of the operator's tensors, and what the output's is multiplied with."""
 _WEIGHTS, _RECURRENT, _BIAS, _STATE, _CELL_STATE = 1, 5, 12, 18, 19

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from npu.compiler.ir import Storage, View
+from npu.compiler.ir import ConvolutionStep, Storage, View
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.fixed_point import Curve, FixedPoint
@@ -64,10 +64,10 @@ def test_tanh_is_that_of_the_reference_for_every_number(integer_bits: int) -> No
 
 def cell(
     seed: int, *, batches: int = 1, times: int = 3, is_coupled: bool = False, is_time_major: bool = False, clip: float = 10.0,
-    exponent: int = -12, peephole: bool = False, hidden: int = 5, bias: int = 0,
+    exponent: int = -12, peephole: bool = False, hidden: int = 5, bias: int = 0, units: int = 10,
 ) -> bytes:  # fmt: skip
-    """An int8 cell of 7 features and 10 units."""
-    rng, b, units, features = np.random.default_rng(seed), ModelBuilder(), 10, 7
+    """An int8 cell of 7 features."""
+    rng, b, features = np.random.default_rng(seed), ModelBuilder(), 7
     shape = (times, batches) if is_time_major else (batches, times)
     x = b.input((*shape, features), DType.INT8, scale=0.03, zero_point=5)
 
@@ -109,13 +109,24 @@ CELLS = {
 }
 
 
-@pytest.mark.parametrize("name", CELLS)
-def test_a_cell_is_exact_over_several_calls(name: str) -> None:
-    content = cell(3, **CELLS[name])  # type: ignore[arg-type]
+CELLS_ELSEWHERE = {
+    "without table": {"batches": 2},
+    "without table, narrow cell": {"exponent": -14},
+    "long steps": {"units": 112, "times": 1},
+    "long steps, coupled gates": {"units": 112, "times": 1, "is_coupled": True},
+}
+"""On the smallest array, whose table shares its memory with operands."""
+
+
+@pytest.mark.parametrize(
+    ("name", "target"), [*((name, "ethos-u55-128") for name in CELLS), *((name, "ethos-u55-32") for name in CELLS_ELSEWHERE)]
+)
+def test_a_cell_is_exact_over_several_calls(name: str, target: str) -> None:
+    content = cell(3, **(CELLS | CELLS_ELSEWHERE)[name])  # type: ignore[arg-type]
     graph = read_model(content).graphs[0]
     reference = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
     reference.allocate_tensors()
-    program = lower_partition(graph, [0], variant())
+    program = lower_partition(graph, [0], load_variant(target))
     rng = np.random.default_rng(5)
     states = {t: at_rest(graph.tensors[t]) for t, _ in program.inputs}
     for _ in range(3):
@@ -126,6 +137,16 @@ def test_a_cell_is_exact_over_several_calls(name: str) -> None:
         expected = reference.get_tensor(reference.get_output_details()[0]["index"])
         np.testing.assert_array_equal(found[graph.outputs[0]].reshape(expected.shape), expected)
         states.update({tensor: value for tensor, value in found.items() if tensor in states})
+
+
+def test_gates_have_steps_of_their_own_where_their_elements_take_long() -> None:
+    def convolutions(target: str, **changes: int) -> int:
+        graph = read_model(cell(3, units=112, **changes)).graphs[0]  # type: ignore[arg-type]
+        return sum(isinstance(step, ConvolutionStep) for step in lower_partition(graph, [0], load_variant(target)).steps)
+
+    assert convolutions("ethos-u55-128", times=1) == 4
+    assert convolutions("ethos-u55-32", times=1) == 6
+    assert convolutions("ethos-u55-32", times=2) == 6  # two of the inputs, two of each output before
 
 
 REFUSED = {
