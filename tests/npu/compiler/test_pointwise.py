@@ -108,10 +108,10 @@ def test_a_narrow_map_is_computed_as_a_wide_one() -> None:
 
 
 def test_steps_in_a_row_have_one_shape() -> None:
-    """Of a cell's gates the halving alone is faster as a map: all do as it does, or it as they."""
+    """Of a cell's gates some steps alone are faster as a map: all do as they do, or they as the rest."""
     (partition,) = npu.compile(lstm(1, steps=1, features=256, units=128), target="ethos-u55-128").compiled_model.partitions
     kernels = [operation.ofm for operation in partition.operations if isinstance(operation, (Pooling, Elementwise))]
-    shapes = [(ofm.height, ofm.width, ofm.depth) for ofm in kernels if ofm.height * ofm.width * ofm.depth == 4 * 128]
+    shapes = [(ofm.height, ofm.width, ofm.depth) for ofm in kernels if ofm.height * ofm.width * ofm.depth == 3 * 128]
     changes = sum(before != after for before, after in itertools.pairwise(shapes))
     assert len(shapes) > 30
     assert changes < 4
