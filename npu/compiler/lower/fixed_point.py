@@ -5,9 +5,9 @@ follows takes three Newton steps. Where the hardware's tables of int16 values wo
 number of the reference. Source: gemmlowp's fixedpoint.h. `Qn` has n integer bits.
 
 Steps are few because zero points add constants: every product with a number added is one step. 1 has no int16 number in Q0, -1
-has: factors are negative, and exp() changes its sign with each. All steps are element by element, since one waits for the end of
-a pooling and a pooling for the end of them: what only rescales is an ABS. They overwrite what nothing reads any more. Within a
-quarter, exp() of 12 bits has 1024 numbers, which are a table where the hardware keeps a place for one.
+has: factors are negative, and exp() changes its sign with each. All steps are element by element, since these and poolings wait
+for each other's end: what only rescales is an ABS. They overwrite what nothing reads any more. Within a quarter, exp() of
+12 bits has 1024 numbers, which are a table where the hardware keeps a place for one.
 """
 
 from __future__ import annotations
