@@ -83,7 +83,7 @@ class _LstmSteps:
     def lower(self, times: int, cell_clip: float) -> None:
         state, cell = (self._state(position) for position in (_STATE, _CELL_STATE))
         output = self.builder.output(self.op.outputs[0])
-        groups = [_Group(self, gates) for gates in self._groups(times)]
+        groups = [_GateGroup(self, gates) for gates in self._groups(times)]
         h, c = state, cell
         for time in range(times):
             values: dict[int, View] = {}
@@ -142,7 +142,7 @@ class _LstmSteps:
         return self.builder.temporary("cell", shape, element)
 
 
-class _Group:
+class _GateGroup:
     """Gates whose sums lie side by side in one map, as what else has a function may."""
 
     def __init__(self, cell: _LstmSteps, parts: tuple[int, ...]) -> None:
