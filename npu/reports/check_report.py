@@ -302,7 +302,10 @@ class _GraphCheck:
         self.placed = [_as_found(graph, placed[index]) for index in range(len(graph.ops))]
         ratio = variant.system.clock_hz / variant.cpu.clock_hz
         self.macs = [max(macs(graph, op), 0) for op in graph.ops]
-        self.cpu_cycles = [round(cpu_cycles(graph, op, variant.cpu) * ratio) for op in graph.ops]
+        gone = graph.folded if any(op.device is Device.NPU for op in placement.ops) else ()  # with nothing compiled they stay
+        self.cpu_cycles = [
+            0 if index in gone else round(cpu_cycles(graph, op, variant.cpu) * ratio) for index, op in enumerate(graph.ops)
+        ]
         self.npu_cycles = [npu_cycles(graph, op, variant) for op in graph.ops]
         takes_part = placement.profile != XNNPACK
         self.on_npu = frozenset(

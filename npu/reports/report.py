@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npu.graph.ethos_u import Input, is_npu_job
-from npu.graph.graph import ABSENT, Graph, Model
+from npu.graph.graph import ABSENT, Graph, Model, Tensor
 from npu.graph.placement import Violation
 from npu.hardware.accuracy import TimingAccuracy
 from npu.hardware.variant import Variant
@@ -260,38 +260,49 @@ def memory_totals(usage: Usage, variant: Variant) -> dict[str, int]:
 def memory_of_file(model: Model) -> Usage:
     """Memory of a compiled file, read from its own tensors: scratch, fast scratch, constants and command streams.
 
-    Constants and streams are those of all subgraphs, the arena is that of the main one.
+    The arena is that of the subgraph that needs most; what subgraphs share counts once.
     """
     from npu.compiler.compiled import Usage
 
-    graph = model.graphs[0]
-    scratch, fast = _job_inputs(graph, Input.SCRATCH), _job_inputs(graph, Input.FAST_SCRATCH)
-    size = {index: tensor.bytes for index, tensor in enumerate(graph.tensors)}
-    arena = max((size[index] for index in scratch), default=0)
-    if not any(map(is_npu_job, graph.ops)):
-        held = {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None}
-        arena = _arena_of_cpu(graph, {index: length for index, length in size.items() if index not in held and length > 0})
-    constants, streams, others = (sum(column) for column in zip(*map(_held_bytes, model.graphs), strict=True))
+    constants = _read_only(model, Input.CONSTANTS)
+    streams = _read_only(model, Input.COMMANDS)
+    held = {_place(tensor): tensor.bytes for graph in model.graphs for tensor in graph.tensors if tensor.data is not None}
     return Usage(
-        arena_bytes=arena,
-        fast_bytes=max((size[index] for index in fast - scratch), default=0),
-        read_only_bytes=constants,
-        command_stream_bytes=streams,
-        cpu_constant_bytes=others,
+        arena_bytes=max((_arena(graph) for graph in model.graphs), default=0),
+        fast_bytes=max((_fast(graph) for graph in model.graphs), default=0),
+        read_only_bytes=sum(constants.values()),
+        command_stream_bytes=sum(streams.values()),
+        cpu_constant_bytes=sum(size for place, size in held.items() if place not in constants and place not in streams),
     )
+
+
+def _read_only(model: Model, position: Input) -> dict[int, int]:
+    """Bytes of what NPU jobs have at a position of their inputs, by where it lies."""
+    tensors = (graph.tensors[index] for graph in model.graphs for index in _job_inputs(graph, position))
+    return {_place(tensor): tensor.bytes for tensor in tensors if tensor.data is not None}
+
+
+def _place(tensor: Tensor) -> int:
+    """Where the data of a constant begin: subgraphs may share a buffer."""
+    return int(tensor.data.__array_interface__["data"][0]) if tensor.data is not None and tensor.data.size else 0
+
+
+def _arena(graph: Graph) -> int:
+    """Bytes of the scratch tensor; without NPU jobs, of the arena that a runtime plans."""
+    size = {index: tensor.bytes for index, tensor in enumerate(graph.tensors) if tensor.data is None and tensor.bytes > 0}
+    if any(map(is_npu_job, graph.ops)):
+        return max((size.get(index, 0) for index in _job_inputs(graph, Input.SCRATCH)), default=0)
+    return _arena_of_cpu(graph, size)
+
+
+def _fast(graph: Graph) -> int:
+    fast = _job_inputs(graph, Input.FAST_SCRATCH) - _job_inputs(graph, Input.SCRATCH)
+    return max((graph.tensors[index].bytes for index in fast), default=0)
 
 
 def _job_inputs(graph: Graph, position: Input) -> set[int]:
     """The tensors that NPU jobs have at a position of their inputs."""
     return {op.inputs[position] for op in graph.ops if is_npu_job(op)} - {ABSENT}
-
-
-def _held_bytes(graph: Graph) -> tuple[int, int, int]:
-    """Bytes of a subgraph's constants of NPU jobs, of their command streams, and of all other constants."""
-    constants, streams = _job_inputs(graph, Input.CONSTANTS), _job_inputs(graph, Input.COMMANDS)
-    others = {index for index, tensor in enumerate(graph.tensors) if tensor.data is not None} - constants - streams
-    sums = (sum(graph.tensors[index].bytes for index in chosen) for chosen in (constants, streams, others))
-    return next(sums), next(sums), next(sums)
 
 
 def _arena_of_cpu(graph: Graph, sizes: Mapping[int, int]) -> int:

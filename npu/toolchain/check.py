@@ -81,14 +81,13 @@ def _compiled(model: Model) -> Iterator[str]:
 def _report_of_file(model: Source, source: Model, session: Session) -> CheckReport:
     """The report of a compiled file: each of its NPU jobs is timed as a whole."""
     from npu.reports.report import memory_of_file, memory_totals
-    from npu.toolchain.timing import time_model
+    from npu.toolchain.executable import prepare
+    from npu.toolchain.tasks import npu_cycles_of_jobs
+    from npu.toolchain.timing import time_executable
 
-    timed = time_model(model, session)
-    variant, jobs = timed.variant, [index for index, op in enumerate(source.graphs[0].ops) if is_npu_job(op)]
-    cycles = {(0, index): 0 for index in jobs}
-    for segment in timed.timeline.segments:
-        if segment.device == "npu":
-            cycles[0, jobs[segment.job]] += segment.cycles
+    executable = prepare(model, session)
+    timed = time_executable(executable)
+    variant, cycles = timed.variant, npu_cycles_of_jobs(executable.file)
     measured = Measured(
         cycles,
         memory_totals(memory_of_file(source), variant),
@@ -123,6 +122,7 @@ def measured_report(source: Model, name: str, session: Session, progress: Progre
     """The report of a model that is compiled and timed for it; operators that do not fit the memory are on the CPU."""
     from npu.toolchain.compile import compile_in_session
 
+    source = folded(source)
     compilation = compile_in_session(source, name, session, progress=progress)
     return build_check_report(source, compilation.compiled_model.placement, name, session.variant, _measured(compilation))
 

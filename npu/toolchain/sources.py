@@ -95,7 +95,8 @@ def is_compiled_file(model: Source) -> bool:
 
 def folded(source: Model) -> Model:
     """The model with constants in place of what it computes of fixed shapes; itself if it asks for no shape."""
-    if all(op.kind != "SHAPE" for graph in source.graphs for op in graph.ops):
+    is_folded = any(graph.folded for graph in source.graphs)
+    if is_folded or all(op.kind != "SHAPE" for graph in source.graphs for op in graph.ops):
         return source
     from npu.fixes.constants import with_folded_shapes  # imports the interpreter, which few models need here
 

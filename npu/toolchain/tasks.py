@@ -94,6 +94,16 @@ def _bytes_of(graph: Graph, indices: tuple[int, ...]) -> int:
     return sum(tensor.bytes for tensor in tensors if tensor.data is None)
 
 
+def npu_cycles_of_jobs(file: CompiledFile) -> dict[tuple[int, int], int]:
+    """Cycles of the NPU for every job of a compiled file by subgraph and index of its operator."""
+    cycles: dict[tuple[int, int], int] = {}
+    for number in range(len(file.model.graphs)):
+        for index, stream in time_streams(file, number).items():
+            alone = build_timeline([TimedJob(stream.trace, (index,) * len(stream.trace.kinds))], file.variant)
+            cycles[number, index] = alone.cycles_of("npu")
+    return cycles
+
+
 def calls_of(file: CompiledFile, executions: Sequence[int] | None = None) -> dict[int, Called]:
     """What the operators of the main graph that execute other subgraphs (WHILE, IF, CALL) take for these, by index.
 
