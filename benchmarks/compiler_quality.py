@@ -66,9 +66,10 @@ class Cell:
 
 
 def judge(path: Path, target: str) -> Quality:
-    """Costs of a compiled model on the simulator."""
+    """Costs of a compiled model on the simulator; a file in which a compiler left everything to the CPU runs there."""
     model = read_model(path)
-    totals = npu.time_model(path, target=target).report.totals
+    profile = {} if is_compiled(model) else {"profile": "xnnpack"}
+    totals = npu.time_model(path, target=target, **profile).report.totals
     return Quality(totals.total_cycles or 0, totals.npu_cycles or 0, _sram_bytes(model), _flash_bytes(model))
 
 

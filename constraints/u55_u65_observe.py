@@ -268,20 +268,26 @@ def effective_strides(view: OpView) -> Iterator[Observed]:
 
 
 def transposed_strides(view: OpView) -> Iterator[Observed]:
-    """Stride height and width of a transposed convolution; along an axis on which the IFM has one element, the other one."""
-    height, width = view.attribute("stride_h"), view.attribute("stride_w")
+    """Stride height and width of a transposed convolution; 1 along an axis on which the IFM has one element."""
     sizes = view.ifm.shape[1:3] if view.ifm is not None and len(view.ifm.shape) == 4 else (0, 0)
-    if sizes[0] == 1:
-        height = width if sizes[1] != 1 else 1
-    if sizes[1] == 1:
-        width = height
-    yield Observed("stride height, width", (height, width))
+    height, width = (
+        1 if size == 1 else view.attribute(name) for size, name in zip(sizes, ("stride_h", "stride_w"), strict=True)
+    )
+    yield from (Observed(name, stride) for name, stride in (("stride height", height), ("stride width", width)))
 
 
 def kernel_sides(view: OpView) -> Iterator[Observed]:
     weights = view.weights
     sides = weights.shape[1:3] if weights is not None and len(weights.shape) == 4 else (None, None)
     yield from (Observed(name, side) for name, side in zip(("kernel height", "kernel width"), sides, strict=True))
+
+
+def shape_of_the_result(view: OpView) -> Iterator[Observed]:
+    """Whether a transposed convolution's output shape is a constant, or at least declared without a dynamic dimension."""
+    shape, ofm = view.input(0), view.output()
+    found = "absent" if shape is None else observe.constancy(shape)
+    is_fixed = ofm is not None and -1 not in (ofm.shape_signature or ())
+    yield Observed("output shape", "fixed by the OFM" if found == "computed" and is_fixed else found)
 
 
 def transposed_size(view: OpView) -> Iterator[Observed]:

@@ -102,11 +102,13 @@ def transposed(
     height, width = size or (8 * stride[0], 8 * stride[1])
     target = ops.constant((1, height, width, 8))
     target = target if shape == "constant" else replace(target, data=None)
+    result = ops.tensor((batch, height, width, 8))
+    result = replace(result, shape_signature=(batch, -1, width, 8)) if shape == "computed" else result
     data = 1 if values == "constant" else None
     weights = ops.tensor((8, *kernel, 4), data=data) if weights is None else weights
     inputs = [target, weights, ops.tensor((batch, 8, 8, 4)), ops.tensor((8,), bias, data=0)]
     made = options.TransposeConvOptions(padding, stride[1], stride[0])
-    return ops.op_model("TRANSPOSE_CONV", inputs, [ops.tensor((batch, height, width, 8))], made)
+    return ops.op_model("TRANSPOSE_CONV", inputs, [result], made)
 
 
 def transposed_sum(total: int) -> Model:
@@ -380,7 +382,7 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-MEAN-1": lambda v: mean(fixed=v == "constant"),
     "N-MEAN-2": lambda v: mean(v[1], v[0]),
     "N-MEAN-4": lambda v: mean((2,), (1, 2, v, 2)),
-    "N-TC-1": transposed,
+    "N-TC-1": lambda v: transposed((v, 1)),
     "N-TC-2": lambda v: transposed(kernel=(v, 3)),
     "N-TC-3": lambda v: transposed((1, 1), size=v),
     "N-TC-4": lambda v: transposed(shape=v),

@@ -16,9 +16,10 @@ from npu.graph.consistency import inconsistency, operands_of
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
 from npu.graph.map_types import WEIGHT_TYPES, pair_of, shown, zero_points
-from npu.graph.operands import Operands, Role, count_defect
+from npu.graph.operands import Mismatch, Operands, Role, count_defect
 from npu.graph.ops import BY_NAME, MAP_TYPES, Operator, inputs_with
 from npu.graph.permutation import is_permutation
+from npu.graph.shapes.windows import transposed_shape
 from npu.isa.rules import MAX_EXTENT
 
 MAX_RANK = 6
@@ -26,6 +27,8 @@ WITH_SYMMETRIC_WEIGHTS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNE
 """Products of which the reference kernels know no zero points of int8 weights."""
 MAX_COMPARED = 128
 """Channels that ARG_MAX can tell apart."""
+MAY_BE_COMPUTED = frozenset({("TRANSPOSE_CONV", "shape")})
+"""Parameters that the declared output says, too, as tflite-micro's kernel takes it."""
 _BIAS_TYPES = (DType.INT32, DType.INT64)
 _PARAMETER_TYPES = (DType.INT32, DType.INT64)
 
@@ -130,6 +133,8 @@ def _parameter_defect(graph: Graph, op: Op) -> Defect:
         tensor = graph.tensors[op.inputs[position]] if op.inputs[position] != ABSENT else None
         if operand is None or tensor is None:
             continue
+        if tensor.data is None and (op.kind, operand.name) in MAY_BE_COMPUTED:
+            continue
         if tensor.data is None:
             return f"{operand.name} must be constant"
         wanted = (graph.tensors[op.outputs[0]].dtype,) if operand.name == "value" else _PARAMETER_TYPES
@@ -162,6 +167,15 @@ def of_one_image(operands: Operands) -> Defect:
     """Slopes that are the same for all maps in front of height, width and depth."""
     shape = operands.shape(1)
     return None if math.prod(shape[:-3]) == 1 else f"slopes must be of one map, got {list(shape)}"
+
+
+def of_the_declared_size(operands: Operands) -> Defect:
+    """A transposed convolution whose declared output is one of those that it can make, where its shape is computed."""
+    try:
+        transposed_shape(operands, operands.outputs[0].shape)
+    except Mismatch as mistake:
+        return str(mistake)
+    return None
 
 
 def around_height_and_width(operands: Operands) -> Defect:

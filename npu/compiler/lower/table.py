@@ -85,7 +85,7 @@ LOWERED: Mapping[str, Lowering] = {
     "TANH": Lowering("activation.lower_function"),
     "TILE": Lowering("repetition.lower_tile"),
     "TRANSPOSE": Lowering("transpose.lower_transpose", admit.counted_from_the_first),
-    "TRANSPOSE_CONV": Lowering("transposed.lower_transpose_conv", needs_options=True),
+    "TRANSPOSE_CONV": Lowering("transposed.lower_transpose_conv", admit.of_the_declared_size, needs_options=True),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Lowering("lstm.lower_lstm", needs_options=True),
     "UNPACK": Lowering("memory.lower_unpack", needs_options=True),
 }

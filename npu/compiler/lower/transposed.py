@@ -1,61 +1,158 @@
-"""TRANSPOSE_CONV: an ordinary convolution with a flipped kernel over the input, zeros inserted between its elements."""
+"""TRANSPOSE_CONV: ordinary convolutions with parts of the flipped kernel, each of which makes every `stride`-th row and column.
+
+An output position meets every `stride`-th element of the kernel alone. Outputs that meet the same ones are one convolution of
+the input, which reads no zeros. Where there is too little to multiply for that many operations, one convolution reads the
+input with zeros inserted between its elements, which the hardware does for a stride of 2.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from npu.compiler.lower.builder import Builder
+import numpy as np
+import numpy.typing as npt
+
+from npu.compiler.ir import StepWeights, View
+from npu.compiler.lower.builder import Builder, Finish
 from npu.compiler.lower.convolution import accumulator_rounding, channel_factors, make_weights, weight_values
-from npu.compiler.lower.geometry import images, needed_after, same_padding
+from npu.compiler.lower.geometry import crop, images, needed_after, same_padding
+from npu.compiler.lower.windows import spread
 from npu.graph.attributes import Padding as PaddingScheme
 from npu.graph.attributes import TransposeConvOptions
 from npu.graph.graph import ABSENT, Op
-from npu.isa.operations import IfmPadding, KernelWindow, Upscale
+from npu.isa.operations import IfmPadding, KernelWindow, Rounding, Upscale
+from npu.machine.rules import ceil_div
+from npu.records import dataclass
+
+_STEP_CYCLES = 500
+"""What one more operation costs, roughly."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """One axis: elements of input, output and kernel, the stride, and how many elements padding takes off the start."""
+
+    extent: int
+    output: int
+    kernel: int
+    stride: int
+    cut: int
+
+    def phases(self) -> Iterator[_Phase]:
+        """The outputs that meet the same elements of the kernel; those that meet none multiply by a zero."""
+        for first in range(min(self.stride, self.output)):
+            lag, start = divmod(first + self.cut, self.stride)
+            taps = ceil_div(self.kernel - start, self.stride)
+            source = lag - taps + 1
+            yield _Phase(first, start, taps, source) if taps > 0 and source < self.extent else _Phase(first, self.kernel, 1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """Every `stride`-th output from `first` on: from which element the kernel counts, and which input the first output meets."""
+
+    first: int
+    start: int
+    taps: int
+    source: int
 
 
 def lower_transpose_conv(builder: Builder, op: Op) -> None:
-    """TRANSPOSE_CONV with strides 1 or 2, equal in both directions. Inputs: output shape, weights (O, KH, KW, I), map, bias."""
+    """TRANSPOSE_CONV. Inputs: output shape, weights (O, KH, KW, I), map, bias."""
     options = op.attributes
     assert isinstance(options, TransposeConvOptions)
-    stride = _stride(builder, op, options)
     source = op.inputs[2]
     bias = op.inputs[3] if len(op.inputs) > 3 else ABSENT
-    values = np.ascontiguousarray(weight_values(builder, op, op.inputs[1])[:, ::-1, ::-1])
     rounding = accumulator_rounding(builder, source, bias)
-    records = make_weights(builder, op, values, bias, channel_factors(builder, op, source, op.inputs[1]), rounding)
-    batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
-    _, ih, iw, _ = builder.tensor(source).shape
-    _, kh, kw, _ = values.shape
-    top, bottom = _padding(ih, oh, kh, stride, options.padding)
-    left, right = _padding(iw, ow, kw, stride, options.padding)
-    finish = builder.finish(op)
-    ifm = builder.input(source, builder.zero_point(source))
-    ofm = builder.result(finish)
+    values = weight_values(builder, op, op.inputs[1])
+    weights = make_weights(builder, op, values, bias, channel_factors(builder, op, source, op.inputs[1]), rounding)
+    axes = _axes(builder, op, options)
+    batch, finish = builder.tensor(source).shape[0], builder.finish(op)
+    ifm, ofm = builder.input(source, builder.zero_point(source)), builder.result(finish)
+    choices = list(itertools.product(*(_strides(axis) for axis in axes)))
+    best = min(choices, key=lambda choice: _cycles(builder, values, choice))
+    upscaled = _upscaled(axes)
     for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
+        if upscaled and _cycles(builder, values, upscaled) < _cycles(builder, values, best):
+            _convolve_upscaled(builder, x, y, weights, upscaled, finish, rounding)
+        else:
+            _convolve_phases(builder, x, y, weights, best, finish, rounding)
+
+
+def _axes(builder: Builder, op: Op, options: TransposeConvOptions) -> list[_Axis]:
+    """Height and width; the reference kernel pads as the convolution that this one transposes."""
+    shapes = (builder.tensor(tensor).shape[1:3] for tensor in (op.inputs[2], op.outputs[0], op.inputs[1]))
+    axes = (_Axis(*sides, 0) for sides in zip(*shapes, (options.stride_h, options.stride_w), strict=True))
+    if options.padding is not PaddingScheme.SAME:
+        return list(axes)
+    return [replace(axis, cut=same_padding(axis.output, axis.extent, axis.kernel, axis.stride)[0]) for axis in axes]
+
+
+def _strides(axis: _Axis) -> list[_Axis]:
+    """An axis with the strides that it may have: any, where there is but one element of input."""
+    return [axis] if axis.extent > 1 else [replace(axis, stride=stride) for stride in sorted({1, axis.output})]
+
+
+def _upscaled(axes: Sequence[_Axis]) -> list[_Axis]:
+    """Both axes with zeros inserted, for which the hardware needs a stride of 2; nothing where it cannot."""
+    if not all(axis.stride == 2 or axis.extent == 1 for axis in axes):
+        return []
+    return [replace(axis, extent=2 * axis.extent, stride=1) for axis in axes]
+
+
+def _cycles(builder: Builder, values: npt.NDArray[np.int16], axes: Sequence[_Axis]) -> float:
+    """Roughly, of the multiplications and the operations."""
+    outputs = math.prod(ceil_div(axis.output, axis.stride) for axis in axes)
+    taps = math.prod(sum(phase.taps for phase in axis.phases()) for axis in axes)
+    steps = math.prod(min(axis.stride, axis.output) for axis in axes)
+    multiplied = outputs * taps * values.shape[0] * values.shape[3]
+    return steps * _STEP_CYCLES + multiplied / builder.variant.accelerator.macs_per_cycle
+
+
+def _convolve_upscaled(
+    builder: Builder, ifm: View, ofm: View, weights: StepWeights, axes: Sequence[_Axis], finish: Finish, rounding: Rounding
+) -> None:
+    rows, columns = (next(axis.phases()) for axis in axes)
+    padding = _padding(axes, (rows, columns))
+    flipped = replace(weights, values=np.ascontiguousarray(weights.values[:, ::-1, ::-1]))
+    kernel = KernelWindow(rows.taps, columns.taps)
+    builder.convolve(
+        ifm, ofm, flipped, finish=finish, rounding=rounding, kernel=kernel, padding=padding, upscale=Upscale.ZEROS
+    )  # fmt: skip
+
+
+def _convolve_phases(
+    builder: Builder, ifm: View, ofm: View, weights: StepWeights, axes: Sequence[_Axis], finish: Finish, rounding: Rounding
+) -> None:
+    strides = (axes[0].stride, axes[1].stride)
+    for phases in itertools.product(*(list(axis.phases()) for axis in axes)):
+        rows, columns = phases
+        outputs = tuple(ceil_div(axis.output - phase.first, axis.stride) for axis, phase in zip(axes, phases, strict=True))
+        part = spread(ofm, (rows.first, columns.first), strides, (outputs[0], outputs[1]))
+        met = weights.values[:, rows.start :: strides[0], columns.start :: strides[1]][:, ::-1, ::-1]
+        values = np.zeros((len(met), rows.taps, columns.taps, met.shape[3]), np.int16)
+        values[:, : met.shape[1], : met.shape[2]] = met
+        y, x = max(rows.source, 0), max(columns.source, 0)
         builder.convolve(
-            x,
-            y,
-            records,
+            crop(ifm, (y, x, 0), (ifm.shape[0] - y, ifm.shape[1] - x, ifm.shape[2])),
+            part,
+            replace(weights, values=values),
             finish=finish,
             rounding=rounding,
-            kernel=KernelWindow(kh, kw),
-            padding=IfmPadding(top, left, bottom, right),
-            upscale=Upscale.ZEROS if stride == 2 else Upscale.NONE,
+            kernel=KernelWindow(rows.taps, columns.taps),
+            padding=_padding(axes, phases),
         )
 
 
-def _stride(builder: Builder, op: Op, options: TransposeConvOptions) -> int:
-    """The stride of both directions; that of a direction with one element may be any."""
-    strides = (options.stride_h, options.stride_w)
-    sizes = builder.tensor(op.inputs[2]).shape[1:3]
-    used = {stride for stride, size in zip(strides, sizes, strict=True) if size > 1} or {1}
-    if len(used) > 1 or not used <= {1, 2}:
-        raise builder.error(op, f"strides must be 1x1 or 2x2, got {options.stride_h}x{options.stride_w}")
-    return used.pop()
+def _padding(axes: Sequence[_Axis], phases: Sequence[_Phase]) -> IfmPadding:
+    """Zeros around the input that the outputs of phases need."""
+    (top, bottom), (left, right) = (_sides(axis, phase) for axis, phase in zip(axes, phases, strict=True))
+    return IfmPadding(top, left, bottom, right)
 
 
-def _padding(extent: int, output: int, kernel: int, stride: int, scheme: PaddingScheme) -> tuple[int, int]:
-    """Zeros before and after the upscaled map; the reference kernel pads as the convolution that this one transposes."""
-    before, _ = same_padding(output, extent, kernel, stride) if scheme is PaddingScheme.SAME else (0, 0)
-    first = kernel - 1 - before
-    return first, needed_after(stride * extent, output, kernel, 1, first)
+def _sides(axis: _Axis, phase: _Phase) -> tuple[int, int]:
+    before, extent = max(-phase.source, 0), axis.extent - max(phase.source, 0)
+    return before, needed_after(extent, ceil_div(axis.output - phase.first, axis.stride), phase.taps, 1, before)

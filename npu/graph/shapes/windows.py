@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from npu.graph.operands import Mismatch, Operands
-from npu.graph.shapes.common import Shapes, broadcast, rank_of, window_extent
+from npu.graph.shapes.common import Shape, Shapes, broadcast, rank_of, window_extent
 
 
 def _bias(operands: Operands, position: int, channels: int) -> None:
@@ -63,6 +63,12 @@ def depthwise(operands: Operands) -> Shapes:
 def transpose_convolution(operands: Operands) -> Shapes:
     """Weights are (output channels, height, width, input channels)."""
     _maps_and_weights(operands, 1, 2)
+    made = operands.numbers(0)
+    return None if made is None else [transposed_shape(operands, made)]
+
+
+def transposed_shape(operands: Operands, made: Sequence[int]) -> Shape:
+    """The output shape of a transposed convolution that is asked for `made`; Mismatch where there is none."""
     options, (channels, *kernel, depth), ifm = operands.options, operands.shape(1), operands.shape(2)
     if depth != ifm[3]:
         raise Mismatch(f"filter must have the input's {ifm[3]} channels, got {depth}")
@@ -70,16 +76,13 @@ def transpose_convolution(operands: Operands) -> Shapes:
     if min(*stride, *kernel) < 1:
         raise Mismatch(f"stride and kernel must be positive, got {stride} and {tuple(kernel)}")
     _bias(operands, 3, channels)
-    made = operands.numbers(0)
-    if made is None:
-        return None
     if len(made) != 4 or made[3] != channels or made[0] != ifm[0] or min(made) < 0:
-        raise Mismatch(f"output shape must be [{ifm[0]}, height, width, {channels}], got {made}")
+        raise Mismatch(f"output shape must be [{ifm[0]}, height, width, {channels}], got {list(made)}")
     sides = zip(made[1:3], kernel, stride, strict=True)
     expected = tuple(window_extent(*side, 1, options.padding) for side in sides)
     if expected != ifm[1:3]:
-        raise Mismatch(f"input must be as large as the convolution of {made}, {expected}, got {ifm[1:3]}")
-    return [tuple(made)]
+        raise Mismatch(f"input must be as large as the convolution of {list(made)}, {expected}, got {ifm[1:3]}")
+    return tuple(made)
 
 
 def fully_connected(operands: Operands) -> Shapes:

@@ -79,13 +79,16 @@ def requantized() -> Graph:
     return s.graph([s.op("TRANSPOSE", [x, s.numbers([1, 0])], [s.tensor((3, 2), 0.2, 0)])])
 
 
-def transposed(stride: int) -> Graph:
+def transposed(size: int) -> Graph:
+    """A transposed convolution whose output shape is computed."""
     s = sketch()
     x = s.input((1, 4, 4, 3), 0.1, 0)
     w = s.weights((2, 3, 3, 3), 0, per_channel=False)
-    out = (1, 4 * stride, 4 * stride, 2)
-    options = at.TransposeConvOptions(Padding.SAME, stride, stride, FusedActivation.NONE)
-    return s.graph([s.op("TRANSPOSE_CONV", [s.numbers(out), w, x], [s.tensor(out, 0.1, 0)], options)])
+    out = (1, size, size, 2)
+    options = at.TransposeConvOptions(Padding.SAME, 2, 2, FusedActivation.NONE)
+    shape = s.numbers(out)
+    s.tensors[shape] = replace(s.tensors[shape], data=None)
+    return s.graph([s.op("TRANSPOSE_CONV", [shape, w, x], [s.tensor(out, 0.1, 0)], options)])
 
 
 SAME = ((1, 4, 4, 3), (1, 4, 4, 3))
@@ -145,7 +148,7 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
         "begin 0 must be in .-1, 1. where the axis is removed, got 3",
     ),
     "ellipsis": (lambda: single("STRIDED_SLICE", SAME, (*ENDS, [1] * 4), MASKED), "ellipsis_mask and new_axis_mask must be 0"),
-    "transposed stride": (lambda: transposed(3), "strides must be 1x1 or 2x2, got 3x3"),
+    "transposed size": (lambda: transposed(9), r"input must be as large as the convolution of .1, 9, 9, 2., .5, 5., got .4, 4."),
     "computed permutation": (
         lambda: single("TRANSPOSE", SAME, (None,)),
         "permutation must be constant",
@@ -172,7 +175,7 @@ for _kind in ("MAX_POOL_2D", "CONCATENATION", "PACK", "UNPACK", "SOFTMAX", "LEAK
     CASES[f"{_kind} without options"] = (lambda kind=_kind: single(kind, SAME), "must have .*Options")
 for _kind in ("CONV_2D", "DEPTHWISE_CONV_2D"):
     CASES[f"{_kind} without options"] = (lambda kind=_kind: without_options(convolution(kind)), "must have .*Options")
-CASES["TRANSPOSE_CONV without options"] = (lambda: without_options(transposed(2)), "must have .*Options")
+CASES["TRANSPOSE_CONV without options"] = (lambda: without_options(transposed(8)), "must have .*Options")
 
 
 def one(kind: str, shapes: tuple[tuple[int, ...], ...], options: Attributes | None = None, **fields: Any) -> Graph:
