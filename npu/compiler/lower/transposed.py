@@ -52,7 +52,7 @@ class _Axis:
 
 @dataclass(frozen=True, slots=True)
 class _Phase:
-    """Every `stride`-th output from `first` on: from which element the kernel counts, and which input the first output meets."""
+    """Every `stride`-th output from `first` on: from which element the kernel counts, which input the first output meets."""
 
     first: int
     start: int
@@ -85,9 +85,10 @@ def lower_transpose_conv(builder: Builder, op: Op) -> None:
 def _axes(builder: Builder, op: Op, options: TransposeConvOptions) -> list[_Axis]:
     """Height and width; the reference kernel pads as the convolution that this one transposes."""
     shapes = (builder.tensor(tensor).shape[1:3] for tensor in (op.inputs[2], op.outputs[0], op.inputs[1]))
-    axes = (_Axis(*sides, 0) for sides in zip(*shapes, (options.stride_h, options.stride_w), strict=True))
+    strides = (options.stride_h, options.stride_w)
+    axes = [_Axis(extent, out, size, stride, 0) for extent, out, size, stride in zip(*shapes, strides, strict=True)]
     if options.padding is not PaddingScheme.SAME:
-        return list(axes)
+        return axes
     return [replace(axis, cut=same_padding(axis.output, axis.extent, axis.kernel, axis.stride)[0]) for axis in axes]
 
 
@@ -108,7 +109,7 @@ def _cycles(builder: Builder, values: npt.NDArray[np.int16], axes: Sequence[_Axi
     outputs = math.prod(ceil_div(axis.output, axis.stride) for axis in axes)
     taps = math.prod(sum(phase.taps for phase in axis.phases()) for axis in axes)
     steps = math.prod(min(axis.stride, axis.output) for axis in axes)
-    multiplied = outputs * taps * values.shape[0] * values.shape[3]
+    multiplied: int = outputs * taps * values.shape[0] * values.shape[3]
     return steps * _STEP_CYCLES + multiplied / builder.variant.accelerator.macs_per_cycle
 
 
