@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from npu.graph.operands import Mismatch, Operands
-from npu.graph.shapes.common import Shape, Shapes, broadcast, rank_of, window_extent
+from npu.graph.operands import Mismatch, Operands, Shape
+from npu.graph.shapes.common import Shapes, broadcast, rank_of, window_extent
 
 
 def _bias(operands: Operands, position: int, channels: int) -> None:
