@@ -285,9 +285,9 @@ def kernel_sides(view: OpView) -> Iterator[Observed]:
 def shape_of_the_result(view: OpView) -> Iterator[Observed]:
     """Whether a transposed convolution's output shape is a constant, or at least declared without a dynamic dimension."""
     shape, ofm = view.input(0), view.output()
-    found = "absent" if shape is None else observe.constancy(shape)
+    state = "absent" if shape is None else observe.constancy(shape)
     is_fixed = ofm is not None and -1 not in (ofm.shape_signature or ())
-    yield Observed("output shape", "fixed by the OFM" if found == "computed" and is_fixed else found)
+    yield Observed("output shape", "fixed by the OFM" if state == "computed" and is_fixed else state)
 
 
 def transposed_size(view: OpView) -> Iterator[Observed]:
