@@ -32,7 +32,7 @@ _STEP_CYCLES = 500
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
+class _Side:
     """One axis: elements of input, output and kernel, the stride, and how many elements padding takes off the start."""
 
     extent: int
@@ -82,29 +82,29 @@ def lower_transpose_conv(builder: Builder, op: Op) -> None:
             _convolve_phases(builder, x, y, weights, best, finish, rounding)
 
 
-def _axes(builder: Builder, op: Op, options: TransposeConvOptions) -> list[_Axis]:
+def _axes(builder: Builder, op: Op, options: TransposeConvOptions) -> list[_Side]:
     """Height and width; the reference kernel pads as the convolution that this one transposes."""
     shapes = (builder.tensor(tensor).shape[1:3] for tensor in (op.inputs[2], op.outputs[0], op.inputs[1]))
     strides = (options.stride_h, options.stride_w)
-    axes = [_Axis(extent, out, size, stride, 0) for extent, out, size, stride in zip(*shapes, strides, strict=True)]
+    axes = [_Side(extent, out, size, stride, 0) for extent, out, size, stride in zip(*shapes, strides, strict=True)]
     if options.padding is not PaddingScheme.SAME:
         return axes
     return [replace(axis, cut=same_padding(axis.output, axis.extent, axis.kernel, axis.stride)[0]) for axis in axes]
 
 
-def _strides(axis: _Axis) -> list[_Axis]:
+def _strides(axis: _Side) -> list[_Side]:
     """An axis with the strides that it may have: any, where there is but one element of input."""
     return [axis] if axis.extent > 1 else [replace(axis, stride=stride) for stride in sorted({1, axis.output})]
 
 
-def _upscaled(axes: Sequence[_Axis]) -> list[_Axis]:
+def _upscaled(axes: Sequence[_Side]) -> list[_Side]:
     """Both axes with zeros inserted, for which the hardware needs a stride of 2; nothing where it cannot."""
     if not all(axis.stride == 2 or axis.extent == 1 for axis in axes):
         return []
     return [replace(axis, extent=2 * axis.extent, stride=1) for axis in axes]
 
 
-def _cycles(builder: Builder, values: npt.NDArray[np.int16], axes: Sequence[_Axis]) -> float:
+def _cycles(builder: Builder, values: npt.NDArray[np.int16], axes: Sequence[_Side]) -> float:
     """Roughly, of the multiplications and the operations."""
     outputs = math.prod(ceil_div(axis.output, axis.stride) for axis in axes)
     taps = math.prod(sum(phase.taps for phase in axis.phases()) for axis in axes)
@@ -114,7 +114,7 @@ def _cycles(builder: Builder, values: npt.NDArray[np.int16], axes: Sequence[_Axi
 
 
 def _convolve_upscaled(
-    builder: Builder, ifm: View, ofm: View, weights: StepWeights, axes: Sequence[_Axis], finish: Finish, rounding: Rounding
+    builder: Builder, ifm: View, ofm: View, weights: StepWeights, axes: Sequence[_Side], finish: Finish, rounding: Rounding
 ) -> None:
     rows, columns = (next(axis.phases()) for axis in axes)
     padding = _padding(axes, (rows, columns))
@@ -126,7 +126,7 @@ def _convolve_upscaled(
 
 
 def _convolve_phases(
-    builder: Builder, ifm: View, ofm: View, weights: StepWeights, axes: Sequence[_Axis], finish: Finish, rounding: Rounding
+    builder: Builder, ifm: View, ofm: View, weights: StepWeights, axes: Sequence[_Side], finish: Finish, rounding: Rounding
 ) -> None:
     strides = (axes[0].stride, axes[1].stride)
     for phases in itertools.product(*(list(axis.phases()) for axis in axes)):
@@ -148,12 +148,12 @@ def _convolve_phases(
         )
 
 
-def _padding(axes: Sequence[_Axis], phases: Sequence[_Phase]) -> IfmPadding:
+def _padding(axes: Sequence[_Side], phases: Sequence[_Phase]) -> IfmPadding:
     """Zeros around the input that the outputs of phases need."""
     (top, bottom), (left, right) = (_sides(axis, phase) for axis, phase in zip(axes, phases, strict=True))
     return IfmPadding(top, left, bottom, right)
 
 
-def _sides(axis: _Axis, phase: _Phase) -> tuple[int, int]:
+def _sides(axis: _Side, phase: _Phase) -> tuple[int, int]:
     before, extent = max(-phase.source, 0), axis.extent - max(phase.source, 0)
     return before, needed_after(extent, ceil_div(axis.output - phase.first, axis.stride), phase.taps, 1, before)
