@@ -255,7 +255,7 @@ def channels(view: OpView) -> Iterator[Observed]:
 
 def strides(view: OpView) -> Iterator[Observed]:
     tensor = view.input(3)
-    if tensor is not None and tensor.data is not None:
+    if tensor is not None and tensor.data is not None and np.issubdtype(tensor.data.dtype, np.integer):
         yield from (Observed("stride", int(value)) for value in tensor.data.reshape(-1)[:8])
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from npu.errors import ModelError
 from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
-from npu.graph.operands import Mismatch, Operands, Role, Shape, positions
+from npu.graph.operands import Mismatch, Operands, Role, Shape, have_types, positions
 from npu.graph.ops import BY_NAME, Cost, Operator
 from npu.graph.placement import CONSISTENCY, OpPlacement, Placement, Violation
 from npu.graph.quantizations import activation_fits, bias_type, one_scale
@@ -52,6 +52,7 @@ Defects = Mapping[tuple[int, int], Inconsistency]
 def infer_shapes(row: Operator, operands: Operands) -> Sequence[Shape] | None:
     """Shapes of the outputs, None where elements decide them. Mismatch if no kernel takes the operands."""
     activation_fits(operands)
+    have_types(row.operands or "->", operands)
     if row.cost in _COMPUTED:
         maps = positions(row.operands or "->", Role.FEATURE_MAP, len(operands.inputs))
         one_scale([*(operands.inputs[position] for position in maps), *operands.outputs])

@@ -13,18 +13,22 @@ from npu.graph.operands import Mismatch, Shape
 from npu.graph.ops import BY_NAME
 
 
-def require_static(model: Model) -> None:
-    """Raise ModelError for an input whose size is left open: behind the first dimension one is dynamic, and declared as 1."""
+def open_inputs(model: Model) -> list[Tensor]:
+    """Inputs whose size is left open: behind the first dimension one is dynamic, and declared as 1."""
     graph = model.graphs[0]
-    for index in graph.inputs:
-        tensor = graph.tensors[index]
+    inputs = (graph.tensors[index] for index in graph.inputs)
+    return [tensor for tensor in inputs if (-1, 1) in zip((tensor.shape_signature or ())[1:], tensor.shape[1:], strict=False)]
+
+
+def require_static(model: Model) -> None:
+    """Raise ModelError for an input whose size is left open."""
+    for tensor in open_inputs(model):
         signature = tensor.shape_signature or ()
-        if any(size == -1 and declared == 1 for size, declared in zip(signature[1:], tensor.shape[1:], strict=False)):
-            example = ",".join(str(size if size > 0 else 1 if axis == 0 else 64) for axis, size in enumerate(signature))
-            raise ModelError(
-                f"input '{tensor.name}': must have a shape to compile for, got {list(signature)}; give it one, "
-                f"for example --input-shape {tensor.name}={example}"
-            )
+        example = ",".join(str(size if size > 0 else 1 if axis == 0 else 64) for axis, size in enumerate(signature))
+        raise ModelError(
+            f"input '{tensor.name}': must have a shape to compile for, got {list(signature)}; give it one, "
+            f"for example --input-shape {tensor.name}={example}"
+        )
 
 
 def with_input_shapes(model: Model, shapes: Mapping[str, Shape]) -> Model:

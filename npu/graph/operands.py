@@ -1,8 +1,9 @@
 """Operands: what the operator table declares of an operator's inputs and outputs, and what rules see of one that has them.
 
 A signature reads "ifm weights bias? -> ofm": the names of the inputs, then those of the outputs. `name?` may be absent, `name*`
-stands any number of times, `name?*` both. The end of a name says the role: `ifm`, `ifm2` and `ofm` are feature maps, `weights`
-and `bias` what a product has beside them, `state` is a variable, all else (axes, sizes, shapes, indices) is a parameter.
+stands any number of times, `name?*` both; `name:i32|i64` has one of these types. The end of a name says the role: `ifm`, `ifm2`
+and `ofm` are feature maps, `weights` and `bias` what a product has beside them, `state` is a variable, all else (axes, sizes,
+shapes, indices) is a parameter.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class Operand:
     name: str
     is_optional: bool = False
     is_repeated: bool = False
+    types: tuple[DType, ...] = ()
+    """Those that kernels take, of a parameter that says it."""
 
     @property
     def role(self) -> Role:
@@ -64,7 +67,8 @@ class OperandSchema:
         return self.inputs[position] if self.inputs else None
 
 
-_OPERAND = re.compile(r"(\w+)(\??)(\*?)")
+_OPERAND = re.compile(r"(\w+)(?::([\w|]+))?(\??)(\*?)")
+_TYPES = {"i8": DType.INT8, "i16": DType.INT16, "i32": DType.INT32, "i64": DType.INT64}
 
 
 @cache
@@ -72,7 +76,11 @@ def parse(text: str) -> OperandSchema:
     """The signature that a row of the operator table writes."""
     given, made = text.split("->")
     inputs, outputs = (
-        tuple(Operand(name, bool(may), bool(many)) for name, may, many in _OPERAND.findall(side)) for side in (given, made)
+        tuple(
+            Operand(name, bool(may), bool(many), tuple(_TYPES[code] for code in types.split("|") if code))
+            for name, types, may, many in _OPERAND.findall(side)
+        )
+        for side in (given, made)
     )
     return OperandSchema(inputs, outputs)
 
@@ -82,6 +90,12 @@ def positions(text: str, role: Role, count: int) -> tuple[int, ...]:
     """Those of `count` inputs that have a role in a signature."""
     positions = ((position, parse(text).input(position)) for position in range(count))
     return tuple(position for position, operand in positions if operand is not None and operand.role is role)
+
+
+@cache
+def _typed(text: str) -> tuple[tuple[int, Operand], ...]:
+    """The inputs of a signature that say their types, by position."""
+    return tuple((position, operand) for position, operand in enumerate(parse(text).inputs) if operand.types)
 
 
 def count_defect(operands: Sequence[Operand], is_given: Sequence[bool], what: str) -> str | None:
@@ -152,8 +166,11 @@ class Operands:
     def numbers(self, position: int) -> list[int] | None:
         """The integers that an input holds; None if they are computed."""
         values = self.contents[position] if position < len(self.contents) else None
-        if values is None or not np.issubdtype(values.dtype, np.integer):
+        if values is None:
             return None
+        if not np.issubdtype(values.dtype, np.integer):
+            tensor = self.tensor(position)
+            raise Mismatch(f"tensor '{tensor.name}' must hold integers, got {tensor.dtype}")
         return [int(value) for value in values.reshape(-1)]
 
     def number(self, position: int) -> int | None:
@@ -163,3 +180,11 @@ class Operands:
             tensor = self.tensor(position)
             raise Mismatch(f"tensor '{tensor.name}' must have one element, got shape {list(tensor.shape)}")
         return None if numbers is None else numbers[0]
+
+
+def have_types(text: str, operands: Operands) -> None:
+    """Mismatch for an input that has none of the types that the signature says."""
+    for position, operand in _typed(text):
+        if operands.has(position) and operands.tensor(position).dtype not in operand.types:
+            wanted = " or ".join(map(str, operand.types))
+            raise Mismatch(f"input {position} ({operand.name}) must be {wanted}, got {operands.tensor(position).dtype}")

@@ -13,25 +13,40 @@ from npu.graph.ethos_u import is_npu_job
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
 from npu.progress import Progress
-from npu.reports.check_report import CheckReport, Measured, build_check_report, is_read_alone, settled
+from npu.reports.check_report import CheckReport, Measured, QualityGate, build_check_report, is_read_alone, settled
 from npu.runtime.absent import has_no_kernel
 from npu.toolchain.session import Session
 from npu.toolchain.sources import Source, contents, digest, folded, given, load, load_plain, model_name, parse
+from npu.toolchain.written import require_jobs, require_kernels
 
 if TYPE_CHECKING:
     from npu.toolchain.compile import Compilation
 
+COMPILES = "compiles"
+"""Gate of every check, shown if it fails: a model that runs can still be one that `compile` refuses as it is."""
 _MOST_PLACES = 12
 
 
 def check(model: Source, session: Session) -> Placement:
     """NPU or CPU for every operator by the limits of the profile, with every one that it violates.
 
-    Views that would be alone in their NPU job are on the CPU, as `compile` places them, unless the profile is a document's.
+    Views that would be alone in their NPU job are on the CPU, as `compile` places them, and a model that nothing runs is a
+    ModelError, unless the profile is a document's.
     """
-    variant, source = session.variant, load(model)
-    source = source if is_read_alone(session.profile) else folded(source)
-    return settled(source, check_model(source, profile=session.profile, variant=variant), variant.cpu)
+    source = load(model)
+    if is_read_alone(session.profile):
+        return check_model(source, profile=session.profile, variant=session.variant)
+    if is_compiled_file(source):
+        require_jobs(source, session.variant_of(source, model_name(model)))
+    return _placed(folded(source), session)
+
+
+def _placed(source: Model, session: Session) -> Placement:
+    """Where every operator would be compiled to. ModelError if nothing runs one of them."""
+    placement = check_model(source, profile=session.profile, variant=session.variant)
+    placement = settled(source, placement, session.variant.cpu)
+    require_kernels(source, placement)
+    return placement
 
 
 def check_report(
@@ -40,7 +55,8 @@ def check_report(
     """`check` with costs and memory: those of the model as `compile` compiles it, timed as `run` times it.
 
     They are estimates from shapes where nothing is compiled: under the profile of a document, unless `is_compiled`, and for a
-    model that `compile` refuses, whose notes say why. Of a file that is compiled already, each NPU job is timed as a whole.
+    model that `compile` refuses for its memory or for an open shape, whose gate COMPILES fails and says why. ModelError for a
+    model that nothing runs. Of a file that is compiled already, each NPU job is timed as a whole.
     """
     from npu.toolchain.compile import signature_notes
 
@@ -53,23 +69,21 @@ def check_report(
     elif is_compiled:
         report = measured_report(load_plain(model, content), name, session, progress)
     else:
-        report, refusals = _compiled_or_estimated(source, name, session, progress)
-        notes += refusals
+        report = _compiled_or_estimated(source, name, session, progress)
     return dataclasses.replace(report, model_sha256=digest(content), notes=(*report.notes, *notes))
 
 
-def _compiled_or_estimated(
-    source: Model, name: str, session: Session, progress: Progress | None
-) -> tuple[CheckReport, list[str]]:
-    """The report of a model, and why it could not be compiled for it."""
-    refusals = []
+def _compiled_or_estimated(source: Model, name: str, session: Session, progress: Progress | None) -> CheckReport:
+    """The report of a model, with a gate that fails if it could not be compiled for it."""
+    gates: tuple[QualityGate, ...] = ()
     if not is_read_alone(session.profile):
         try:
-            return measured_report(source, name, session, progress), []
+            return measured_report(source, name, session, progress)
         except (ModelError, CompileError) as error:
-            refusals.append(f"npu compile refuses the model: {error}")
+            _placed(folded(source), session)
+            gates = (QualityGate(COMPILES, f"npu compile refuses the model: {error}"),)
     placement = check_model(source, profile=session.profile, variant=session.variant)
-    return build_check_report(source, placement, name, session.variant), refusals
+    return dataclasses.replace(build_check_report(source, placement, name, session.variant), gates=gates)
 
 
 def _compiled(model: Model) -> Iterator[str]:
@@ -94,7 +108,9 @@ def _report_of_file(model: Source, source: Model, session: Session) -> CheckRepo
         timing_error=timed.report.timing_error,
         notes=timed.report.notes or (),
     )
+    require_jobs(source, variant)
     placement = check_model(source, profile=session.profile, variant=variant)
+    require_kernels(source, placement)
     return build_check_report(source, placement, model_name(model), variant, measured)
 
 
@@ -124,6 +140,7 @@ def measured_report(source: Model, name: str, session: Session, progress: Progre
 
     source = folded(source)
     compilation = compile_in_session(source, name, session, progress=progress)
+    require_kernels(compilation.compiled_model.source, compilation.compiled_model.placement)
     return build_check_report(source, compilation.compiled_model.placement, name, session.variant, _measured(compilation))
 
 

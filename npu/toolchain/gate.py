@@ -59,7 +59,7 @@ class Demands:
 
 def judge(report: CheckReport, demands: Demands) -> CheckReport:
     """The report with every demand, and whether the model meets it. UserError for one that cannot be judged."""
-    gates = [QualityGate(f"--fail-on {name}", _failure(name, report)) for name in demands.conditions]
+    gates = [*report.gates, *(QualityGate(f"--fail-on {name}", _failure(name, report)) for name in demands.conditions)]
     if demands.strictly is not None:
         gates += _strict_gates(demands.strictly)
     gates += budget_gates(report, demands.budget, demands.measured)

@@ -185,7 +185,7 @@ def _has_endless_filters(content: bytes) -> bool:
 
 def _on_npu(content: bytes, inputs: list[np.ndarray], target: str) -> str:
     """The compiled file against CPU kernels that round as the NPU does."""
-    compiled = attempt("compile", lambda: npu.compile(content, target=target).content)
+    compiled = _compiled(content, target)
     if not any(op.custom_code == "ethos-u" for graph in read_model(compiled).graphs for op in graph.ops):
         return "npu: nothing for it"
     findings = npu.verify(compiled)
@@ -201,6 +201,17 @@ def _on_npu(content: bytes, inputs: list[np.ndarray], target: str) -> str:
         found = difference(result, [_saturated(*inputs)], exact=True)
     assert not found, f"NPU against CPU: {found}"
     return "npu: equals the CPU"
+
+
+def _compiled(content: bytes, target: str) -> bytes:
+    """The compiled file. `check` refuses what `compile` refuses, and has a gate for what is only too large."""
+    attempt("check or compile", lambda: npu.check(content, target=target))
+    try:
+        return npu.compile(content, target=target).content
+    except UserError as error:
+        if npu.check_report(content, target=target).failed_gates:
+            raise Refused("compile: refused") from error
+        raise AssertionError(f"check takes what compile refuses: {error}") from error
 
 
 def _multiplies_words(content: bytes) -> bool:

@@ -11,11 +11,15 @@ import numpy as np
 import pytest
 
 from npu.errors import InterpreterError, UserError
+from npu.graph.dtype import DType
+from npu.graph.operands import Role
+from npu.graph.ops import OPS
 from npu.numerics.arrays import Array
 from npu.runtime.accuracy import ACCEPTED, ACCURACY, OTHER_VALUES, REFUSED, Departure
 from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.registry import OPERATORS
 from npu.runtime.type_page import operator_types_page
+from npu.runtime.types import CODES
 
 from tests.support.accuracy import assert_as_accurate, magnitudes, needs_magnitudes
 from tests.support.cell_templates import TEMPLATES, dtype_of
@@ -110,6 +114,20 @@ def test_types_that_no_operator_takes_are_refused_when_tensors_are_allocated(kin
     messages = list(islice(refusals, FEW))
     assert all(message.startswith(f"{kind.lower()} (op 0 of subgraph 0): ") for message in messages)
     assert any("types must be one of" in message for message in messages) or kind in TAKE_EVERYTHING
+
+
+def taken(pattern: str, position: int) -> set[DType]:
+    """The types of one input in a pattern of types."""
+    codes = pattern.split("->")[0].split()
+    return {CODES[code] for code in codes[position].rstrip("?*").split("|")} if position < len(codes) else set()
+
+
+def test_axes_and_sizes_of_operators_of_the_npu_have_the_types_that_kernels_take() -> None:
+    for row in (row for row in OPS if row.npu and row.signature is not None):
+        for position, operand in enumerate(row.signature.inputs):
+            if operand.role is Role.PARAMETER and operand.name not in ("value", "slopes"):
+                kernels = set().union(*(taken(types, position) for types in OPERATORS[row.name].types))
+                assert set(operand.types) == kernels, row.name
 
 
 def test_every_operator_without_state_has_cells() -> None:

@@ -117,29 +117,89 @@ CASES: dict[str, Callable[[], bytes]] = {
 }
 
 
+def allocate(content: bytes) -> None:
+    npu.Interpreter(model_content=content).allocate_tensors()
+
+
+VERBS: tuple[Callable[[bytes], object], ...] = (npu.check, npu.check_report, npu.compile, npu.run, allocate)
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_a_model_that_cannot_run_is_refused_by_compile_run_and_interpreter(case: str) -> None:
+def test_a_model_that_cannot_run_is_refused_by_every_verb(case: str) -> None:
     model = CASES[case]()
-    for verb in (npu.compile, npu.run, lambda content: npu.Interpreter(model_content=content).allocate_tensors()):
+    for verb in VERBS:
         with pytest.raises(UserError):
             verb(model)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_check_answers_or_refuses_a_model_that_cannot_run(case: str) -> None:
-    """Neither a traceback nor half an answer: every operator of the file is placed, and those on the CPU with a reason."""
-    content = CASES[case]()
+def test_the_command_refuses_it_whatever_is_asked_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "model.tflite"
+    source.write_bytes(CASES["scale of 0"]())
+    for options in ((), ("--strict",), ("--exact",), ("--format", "json")):
+        assert main(["check", str(source), *options]) == 1
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert "conv_2d (op 0 of subgraph 0): tensor 't0' must have positive quantization scales" in told.err
+
+
+def test_what_only_the_profile_of_a_document_is_asked_of_is_read_alone() -> None:
+    model = CASES["scale of 0"]()
+    assert npu.check(model, profile="xnnpack").ops
+    assert npu.check_report(model, profile="v0.1").operators
+
+
+INDICES: dict[str, tuple[Any, Callable[[type], list[np.ndarray]], Any, at.Attributes | None]] = {
+    "MEAN": (MAP, lambda t: [np.array([1, 2], t)], (1, 2), at.ReducerOptions()),
+    "SUM": (MAP, lambda t: [np.array([1, 2], t)], (1, 2), at.ReducerOptions()),
+    "REDUCE_MAX": (MAP, lambda t: [np.array([3], t)], (1, 4, 4), at.ReducerOptions()),
+    "ARG_MAX": (MAP, lambda t: [np.array([3], t)], (1, 4, 4), at.ArgMaxOptions(DType.INT32)),
+    "TRANSPOSE": (MAP, lambda t: [np.array([0, 2, 1, 3], t)], MAP, None),
+    "PAD": (MAP, lambda t: [np.array([[0, 0], [1, 1], [1, 1], [0, 0]], t)], (1, 6, 6, 2), at.PadOptions()),
+    "MIRROR_PAD": (MAP, lambda t: [np.array([[0, 0], [1, 1], [1, 1], [0, 0]], t)], (1, 6, 6, 2), at.MirrorPadOptions()),
+    "SLICE": (MAP, lambda t: [np.array([0, 1, 1, 0], t), np.array([1, 2, 2, 2], t)], (1, 2, 2, 2), None),
+    "STRIDED_SLICE": (
+        MAP,
+        lambda t: [np.array([0, 1, 1, 0], t), np.array([1, 3, 3, 2], t), np.array([1, 1, 1, 1], t)],
+        (1, 2, 2, 2),
+        at.StridedSliceOptions(),
+    ),
+    "TILE": (MAP, lambda t: [np.array([1, 2, 1, 1], t)], (1, 8, 4, 2), None),
+    "RESHAPE": (MAP, lambda t: [np.array([1, 16, 2], t)], (1, 16, 2), at.ReshapeOptions()),
+    "EXPAND_DIMS": (MAP, lambda t: [np.array([0], t)], (1, *MAP), None),
+    "RESIZE_BILINEAR": (MAP, lambda t: [np.array([8, 8], t)], (1, 8, 8, 2), at.ResizeBilinearOptions()),
+    "RESIZE_NEAREST_NEIGHBOR": (MAP, lambda t: [np.array([8, 8], t)], (1, 8, 8, 2), at.ResizeNearestNeighborOptions()),
+    "SPACE_TO_BATCH_ND": (MAP, lambda t: [np.array([2, 2], t), np.zeros((2, 2), t)], (4, 2, 2, 2), None),
+    "BATCH_TO_SPACE_ND": ((4, 2, 2, 2), lambda t: [np.array([2, 2], t), np.zeros((2, 2), t)], MAP, None),
+    "GATHER": (MAP, lambda t: [np.array([1], t)], (1, 1, 4, 2), at.GatherOptions(1, 0)),
+    "REVERSE_V2": (MAP, lambda t: [np.array([1], t)], MAP, None),
+}
+"""Operators with axes, sizes or positions: map, those operands in a type, shape of the result, options."""
+
+
+def answers(verb: Callable[[bytes], object], model: bytes) -> bool:
     try:
-        placement = npu.check(content)
+        verb(model)
     except UserError:
-        return
-    assert [op.kind for op in placement.ops] == [op.kind for op in npu.load(content).graphs[0].ops]
-    assert all(op.violations for op in placement.ops if op.index not in placement.npu_indices(0))
+        return False
+    return True
+
+
+@pytest.mark.parametrize("kind", INDICES)
+def test_every_verb_answers_the_same_whatever_type_axes_and_sizes_have(kind: str) -> None:
+    shape, indices, made, options = INDICES[kind]
+    for dtype in (np.int32, np.int64, np.int16, np.complex64):
+        b = ModelBuilder()
+        inputs = [b.input(shape, I8, scale=0.1), *(b.constant(values) for values in indices(dtype))]
+        result = DType.INT32 if kind == "ARG_MAX" else I8
+        b.output(b.op(kind, inputs, made, result, scale=0.1, attributes=options))
+        model = b.build()
+        assert len({answers(verb, model) for verb in VERBS}) == 1, dtype
+        assert answers(npu.run, model) or dtype is not np.int32
 
 
 def test_no_file_is_left_where_one_would_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, made = tmp_path / "model.tflite", tmp_path / "compiled.tflite"
-    source.write_bytes(CASES["complex axes"]())
+    source.write_bytes(CASES["scale of 0"]())
     assert main(["compile", str(source), "-o", str(made)]) == 1
     assert not made.exists()
     assert "nothing is compiled, since npu run would refuse the file" in capsys.readouterr().err
