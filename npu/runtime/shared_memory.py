@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from npu.graph.graph import ABSENT
+from npu.numerics.arrays import Array
 from npu.runtime.arena import ALIGNMENT, Lifetime, lifetimes, plan_arena
 from npu.runtime.delegate import Node
 from npu.runtime.tensor import RuntimeTensor
+
+
+def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Zeros where no vector of numbers lies on two cache lines."""
+    size = math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or not size:
+        return np.zeros(shape, dtype)
+    memory = np.zeros(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 class SharedMemory:
@@ -28,9 +41,7 @@ class SharedMemory:
         steps = [([i for i in node.inputs if i != ABSENT], [i for i in node.outputs if i != ABSENT]) for node in nodes]
         spans = lifetimes(steps, sizes)
         offsets, total = plan_arena(spans)
-        memory = np.zeros(total + ALIGNMENT, np.uint8)
-        aligned = -memory.ctypes.data % ALIGNMENT
-        self._arena = memory[aligned : aligned + total]
+        self._arena = aligned_zeros((total,), np.dtype(np.uint8))
         for index, start in offsets.items():
             tensor = tensors[index]
             tensor.data = self._arena[start : start + sizes[index]].view(tensor.array.dtype).reshape(tensor.shape)

@@ -125,15 +125,20 @@ def _rounded(e, row):  # type: ignore[no-untyped-def]
 
 _HEIGHTS = (14, 12, 8, 6)
 """Pixels of a tall tile of one to four blocks."""
-_TALL, _MODE = 8, 16
-"""What a tall tile has more in its number than one of one pixel, and one of the next mode."""
+_LESS_TALL = 3
+"""From so many blocks on there are tiles of one pixel less, for maps like 7 by 7 that they cover with fewer tiles' rests."""
+_TALL, _LOWER, _MODE = 8, 4, 16
+"""What a tall tile has more in its number than one of one pixel, then one that is less tall, and one of the next mode."""
 
 
 def _tiles():  # type: ignore[no-untyped-def]
     """By number: blocks less one, `_TALL`, `_MODE` times the mode."""
     single = {_MODE * mode + width - 1: _tile(1, width, mode) for mode in (_FLOAT, _BYTE, _REAL) for width in (1, 4, 8)}
     tall = [(mode, width) for mode in (_FLOAT, _BYTE, _UNSIGNED) for width in (1, 2, 3, 4) if mode != _UNSIGNED or width <= 2]
-    return single | {_MODE * mode + _TALL + width - 1: _tile(_HEIGHTS[width - 1], width, mode) for mode, width in tall}
+    tiles = {_MODE * mode + _TALL + width - 1: _tile(_HEIGHTS[width - 1], width, mode) for mode, width in tall}
+    lower = [(mode, width) for mode, width in tall if width >= _LESS_TALL]
+    less = {_MODE * mode + _TALL + _LOWER + width - 1: _tile(_HEIGHTS[width - 1] - 1, width, mode) for mode, width in lower}
+    return single | tiles | less
 
 
 _multiply = choice(_tiles())
@@ -149,6 +154,12 @@ def _tile_width(left):  # type: ignore[no-untyped-def]
     return np.int64(4)
 
 
+@kernel(ty.int64(ty.int64, ty.int64))
+def _computed(pixels, height):  # type: ignore[no-untyped-def]
+    """How many pixels tiles of a height compute."""
+    return (pixels + height - 1) // height * height
+
+
 @kernel(ty.void(ty.int64, ty.int64, ty.int64))
 def gemm(at, first, last):  # type: ignore[no-untyped-def]
     """The output pixels `first` to `last` (exclusive) of the job at an address."""
@@ -158,12 +169,16 @@ def gemm(at, first, last):  # type: ignore[no-untyped-def]
     while done < row.groups:
         left = row.groups - done
         width = _tile_width(left)
-        number = _MODE * mode + _TALL + width - 1
-        if mode == _REAL or last - first < _HEIGHTS[width - 1]:
+        number, height = _MODE * mode + _TALL + width - 1, np.int64(_HEIGHTS[width - 1])
+        if mode == _REAL or last - first < height:
             width = np.int64(8 if left >= 8 else 4 if left >= 4 else 1)
             number = _MODE * mode + width - 1
         elif mode == _BYTE and row.sign == 0 and width <= 2:
             number = _MODE * _UNSIGNED + _TALL + width - 1
+        elif width >= _LESS_TALL and _computed(last - first, _HEIGHTS[width - 1] - 1) < _computed(
+            last - first, _HEIGHTS[width - 1]
+        ):
+            number += _LOWER
         tail = row.tail if done + width == row.groups else np.int64(16)
         weights, stage = row.weights + done * row.weight_step, row.stage + done * stage_bytes
         _multiply(number, at, weights, stage, row.out + done * size, tail, first, last)
