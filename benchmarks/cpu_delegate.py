@@ -5,8 +5,8 @@
 Without models: a MobileNetV2 with random weights in float32 and int8, and what of the usual test networks lies beside the
 project. Constant half-precision weights that a model unpacks with DEQUANTIZE are made float32 constants first, for both.
 Printed as a table: medians in milliseconds, their ratio, and the ratio of the minima, which a busy machine
-disturbs least. Rounds alternate between the two; in each, both run once unmeasured first, so that neither pays for caches that
-the other one has filled or threads that it still keeps busy.
+disturbs least. Rounds alternate between the two. Before each, nothing runs until the threads of the other one, which wait for
+more work on a processor for a while, are asleep; then it runs unmeasured until its own threads and the caches are ready.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ USUAL = (
     "mlperf_vww_float", "blazeface_fp16w", "kwt1_float", "mobilenet_v2_1.0_224_INT8", "mlperf_vww_int8", "mlperf_resnet8_int8",
     "mlperf_kws_int8", "mlperf_ad_int8", "person_detect_int8", "kws_micronet_m_int8", "mobilenet_v1_025_128_uint8",
 )  # fmt: skip
+PAUSE_SECONDS, READY_SECONDS = 0.02, 0.002
 BLOCKS = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 """Expansion, channels, repeats and first stride of MobileNetV2's stages."""
 
@@ -96,6 +97,15 @@ def ready(interpreter: Any, content: bytes) -> Any:
     return interpreter
 
 
+def prepare(run: Callable[[], object]) -> None:
+    """Wait until nothing else is busy, then run until everything is ready."""
+    time.sleep(PAUSE_SECONDS)
+    end = time.perf_counter() + READY_SECONDS
+    run()
+    while time.perf_counter() < end:
+        run()
+
+
 def measure(name: str, content: bytes, threads: int, rounds: int, *, profile: bool) -> str:
     """One line of results, and lines of the profile."""
     delegate = XnnpackDelegate(replace(default_options(), num_threads=threads, qs8=True, qu8=True))
@@ -104,7 +114,7 @@ def measure(name: str, content: bytes, threads: int, rounds: int, *, profile: bo
     times: dict[str, list[float]] = {"ours": [], "theirs": []}
     for _ in range(rounds):
         for who, interpreter in (("ours", ours), ("theirs", theirs)):
-            interpreter.invoke()
+            prepare(interpreter.invoke)
             times[who].append(milliseconds(interpreter.invoke))
     mine, other = (float(np.median(times[key])) for key in ("ours", "theirs"))
     least = min(times["ours"]) / min(times["theirs"])

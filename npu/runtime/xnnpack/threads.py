@@ -12,13 +12,18 @@ from npu.runtime.xnnpack.kernels.run import COUNTER_BYTES, help_shared, run_alon
 from npu.runtime.xnnpack.memory import address
 from npu.runtime.xnnpack.operation import Rows, Words
 
-_SMALLEST_CHUNK = 20_000
-_SMALLEST_SHARED = 400_000
+_SMALLEST_CHUNK = 5_000
+_SMALLEST_SHARED = 100_000
 _CHUNKS_PER_THREAD = 3
-"""Work is counted in vector operations of 16 lanes, roughly 0.3 ns each: chunks below 6 us, and lists of jobs below 120 us, do
+"""Work is counted in vector operations of 16 lanes, roughly 0.3 ns each: chunks below 1.5 us, and lists of jobs below 30 us, do
 not pay for a hand-over."""
 _WHOLE_TILES = 12
-"""Pixels of most tall tiles: a chunk that ends within one computes some again."""
+"""Pixels of most tall tiles: a chunk that ends within one computes some again. Maps of few tiles are cut anywhere."""
+_FEW_TILES = 8
+_WIDE = 6
+"""Blocks of channels of the smallest share of a product."""
+_TOLERANCE = 0.02
+"""Shares that differ by less in time are as good as each other."""
 
 
 class Threads:
@@ -35,9 +40,8 @@ class Threads:
             return run_alone.bind(rows.view(np.int64))
         planned, counters = rows.copy(), np.zeros((len(rows), COUNTER_BYTES), np.uint8)
         for row, by_row in zip(planned, work.tolist(), strict=True):
-            least, extent = _WHOLE_TILES if row["kind"] <= r.GEMM_REAL else 1, int(row["rows"])
-            most = min(self.count * _CHUNKS_PER_THREAD, by_row * extent // max(_SMALLEST_CHUNK, 1))
-            row["chunk"] = max(fastest_chunk(self.count, extent, least, most)[1], 1)
+            most = min(self.count * _CHUNKS_PER_THREAD, by_row * int(row["rows"]) // max(_SMALLEST_CHUNK, 1))
+            row["by_blocks"], row["chunk"] = shares(row, self.count, most)
         arguments = np.array([address(planned), len(planned), address(counters)], np.int64)
 
         def run(_kept: tuple[Array, ...] = (planned, counters)) -> None:
@@ -48,6 +52,22 @@ class Threads:
     def close(self) -> None:
         """Stop the threads."""
         self._helpers = Helpers(self.count - 1, help_shared)
+
+
+def shares(row: Rows, threads: int, most: int) -> tuple[bool, int]:
+    """Whether threads share the blocks of channels of a job, and the extent of at most `most` chunks."""
+    extent, blocks = int(row["rows"]), int(row["groups"])
+    if row["kind"] > r.GEMM_REAL:
+        return False, max(fastest_chunk(threads, extent, 1, most)[1], 1)
+    if extent >= _FEW_TILES * _WHOLE_TILES:
+        time, size = fastest_chunk(threads, extent, _WHOLE_TILES, most)
+    else:
+        time, size = fastest_chunk(threads, extent, 1, min(most, extent // (2 * _WHOLE_TILES)))
+    time_of_blocks, size_of_blocks = fastest_chunk(threads, blocks, 1, min(most, blocks // _WIDE))
+    # The larger of the two operands should be read by one thread.
+    advantage = _TOLERANCE if 16 * blocks > extent else -_TOLERANCE
+    by_blocks = time_of_blocks < time + advantage
+    return by_blocks, max(size_of_blocks if by_blocks else size, 1)
 
 
 def _work_per_row(rows: Rows) -> Words:

@@ -160,14 +160,14 @@ def _computed(pixels, height):  # type: ignore[no-untyped-def]
     return (pixels + height - 1) // height * height
 
 
-@kernel(ty.void(ty.int64, ty.int64, ty.int64))
-def gemm(at, first, last):  # type: ignore[no-untyped-def]
-    """The output pixels `first` to `last` (exclusive) of the job at an address."""
-    row, done = r.jobs_at(at)[0], np.int64(0)
+@kernel(ty.void(ty.int64, ty.int64, ty.int64, ty.int64, ty.int64))
+def _blocks(at, first, last, done, end):  # type: ignore[no-untyped-def]
+    """The blocks of channels `done` to `end` of the output pixels `first` to `last`."""
+    row = r.jobs_at(at)[0]
     mode = np.int64(_FLOAT if row.kind == r.GEMM_FLOAT else _REAL if row.kind == r.GEMM_REAL else _BYTE)
     stage_bytes, size = np.int64(_STAGE_BYTES[mode]), np.int64(64 if mode == _FLOAT else 16)
-    while done < row.groups:
-        left = row.groups - done
+    while done < end:
+        left = end - done
         width = _tile_width(left)
         number, height = _MODE * mode + _TALL + width - 1, np.int64(_HEIGHTS[width - 1])
         if mode == _REAL or last - first < height:
@@ -183,3 +183,13 @@ def gemm(at, first, last):  # type: ignore[no-untyped-def]
         weights, stage = row.weights + done * row.weight_step, row.stage + done * stage_bytes
         _multiply(number, at, weights, stage, row.out + done * size, tail, first, last)
         done += width
+
+
+@kernel(ty.void(ty.int64, ty.int64, ty.int64))
+def gemm(at, first, last):  # type: ignore[no-untyped-def]
+    """The output pixels, or `by_blocks` the blocks of channels, `first` to `last` (exclusive) of the job at an address."""
+    row = r.jobs_at(at)[0]
+    if row.by_blocks:
+        _blocks(at, np.int64(0), row.rows, first, last)
+    else:
+        _blocks(at, first, last, np.int64(0), row.groups)

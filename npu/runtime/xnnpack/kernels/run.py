@@ -151,7 +151,8 @@ def _share(work):  # type: ignore[no-untyped-def]
     counter = work[ARGUMENTS + 2]
     for k in range(work[ARGUMENTS + 1]):
         at = work[ARGUMENTS] + k * r.JOB_BYTES
-        total, chunk = r.jobs_at(at)[0].rows, r.jobs_at(at)[0].chunk
+        row = r.jobs_at(at)[0]
+        total, chunk = row.groups if row.by_blocks else row.rows, row.chunk
         chunks = (total + chunk - 1) // chunk
         c = add_atomic(counter, np.int64(1))
         while c < chunks:

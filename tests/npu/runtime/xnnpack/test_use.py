@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -20,12 +20,13 @@ from npu.runtime.operator import RuntimeOptions
 from npu.runtime.xnnpack import threads as threads_module
 from npu.runtime.xnnpack.auto import disable_by_default, enable_by_default
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
+from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.options import HalfPrecision, XnnpackOptions, default_options
 
 from tests.support.interpreters import run
 from tests.support.litert import random_inputs, run_reference
 from tests.support.shared import ROOT
-from tests.support.xnnpack import delegated, mobile_network, options, steps_apart
+from tests.support.xnnpack import Layers, delegated, mobile_network, options, steps_apart
 
 F32, INT8 = DType.FLOAT32, DType.INT8
 CONTENT = mobile_network(blocks=2)
@@ -164,16 +165,38 @@ def test_the_number_of_threads_is_the_delegate_s_option_or_the_interpreter_s_arg
         disable_by_default()
 
 
+def wide_network(dtype: DType) -> bytes:
+    """Few pixels and many channels, which threads share by blocks of channels."""
+    net = Layers(dtype, (1, 7, 7, 60))
+    net.conv(330)
+    net.conv(100, 3)
+    net.mean()
+    net.dense(203)
+    return net.build()
+
+
+def test_threads_share_the_larger_operand_of_a_product() -> None:
+    rows = np.zeros(4, r.JOB)
+    rows["kind"] = r.GEMM_FLOAT, r.GEMM_FLOAT, r.GEMM_REAL, r.DEPTHWISE_FLOAT
+    rows["rows"], rows["groups"] = (49, 12544, 1, 112), (80, 2, 63, 6)
+    shared = [threads_module.shares(row, 2, 6) for row in rows]
+    assert [by_blocks for by_blocks, _ in shared] == [True, False, True, False]
+    for row, (by_blocks, chunk) in zip(rows, shared, strict=True):
+        extent = row["groups"] if by_blocks else row["rows"]
+        assert chunk < extent <= 6 * chunk
+
+
 @pytest.mark.seed("X-E-12")
 @pytest.mark.parametrize("smallest", [0, None])
+@pytest.mark.parametrize("make", [lambda dtype: mobile_network(dtype, blocks=3), wide_network], ids=["mobile", "wide"])
 @pytest.mark.parametrize("dtype", [F32, INT8])
 def test_results_are_the_same_bytes_at_any_number_of_threads(
-    dtype: DType, smallest: int | None, monkeypatch: pytest.MonkeyPatch
+    dtype: DType, make: Callable[[DType], bytes], smallest: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if smallest is not None:
         monkeypatch.setattr(threads_module, "_SMALLEST_SHARED", smallest)
         monkeypatch.setattr(threads_module, "_SMALLEST_CHUNK", smallest)
-    content = mobile_network(dtype, blocks=3)
+    content = make(dtype)
     inputs = random_inputs(content, 2)
     expected = run(delegated(content, qs8=True)[0], inputs)[0].tobytes()
     for threads in (2, 3, 5):
