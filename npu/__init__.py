@@ -7,6 +7,7 @@ Arguments that the functions share:
 - `config`: a description of your own in its place, the path of a YAML file or a mapping of its fields;
 - `memory_mode`, `system`: shipped ones, or YAML files, in place of those of the description;
 - `optimise`: "performance" (the default: cycles, within the arena's bytes) or "size" (SRAM), where the verb compiles;
+- `lstm_gates`: "exact" (the default) or "table": gates of int8 LSTM cells by the hardware's table, faster and not exact;
 - `profile`: the rules of placement, "u55-u65" (the default), "v0.1" or "xnnpack";
 - `session`: a `Session(Hardware(target, config, ...), profile)` in place of all these, which any number of calls and threads
   share;

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 from npu.compiler.goal import Goal
 from npu.errors import ArgumentTypeError, ConfigError
 from npu.hardware.choice import Config, Hardware
+from npu.numerics.lstm_gates import LstmGates
 from npu.toolchain.session import DEFAULT_PROFILE, Session
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Choices(TypedDict, total=False):
     system: Name
     profile: str | None
     optimise: str | None
+    lstm_gates: str | None
     session: Session | None
 
 
@@ -316,11 +318,14 @@ def _session(target: Name, config: Config | None, choices: Choices) -> Session:
         raise ArgumentTypeError(f"keywords: must be those of the function or {', '.join(_KINDS)}, got {unknown}")
     hardware = Hardware(target, config, choices.get("memory_mode"), choices.get("system"))
     session, profile, optimise = choices.get("session"), choices.get("profile"), choices.get("optimise")
+    gates = choices.get("lstm_gates")
     if session is None:
         chosen = DEFAULT_PROFILE if profile is None else profile
-        return Session(hardware, chosen, Goal.PERFORMANCE if optimise is None else optimise)
-    if hardware != Hardware() or profile is not None or optimise is not None:
+        goal = Goal.PERFORMANCE if optimise is None else optimise
+        return Session(hardware, chosen, goal, LstmGates.EXACT if gates is None else gates)
+    if hardware != Hardware() or (profile, optimise, gates) != (None, None, None):
         raise ConfigError(
-            "session: decides hardware, profile and goal; leave target, config, memory_mode, system, profile and optimise out"
+            "session: decides hardware, profile, goal and gates; leave target, config, memory_mode, system, profile, optimise "
+            "and lstm_gates out"
         )
     return session

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from npu.cli.commands import emit, origin_of
 from npu.cli.sessions import other_session
 from npu.errors import UsageError
 from npu.rendering import progress_bars
 from npu.rendering.terminal import width_for
+
+if TYPE_CHECKING:
+    from npu.toolchain.session import Session
 
 
 def compare(options: argparse.Namespace) -> int:
@@ -17,7 +21,7 @@ def compare(options: argparse.Namespace) -> int:
     from npu.toolchain.compare import compare as verb
 
     other = other_session(options)
-    if options.other is None and other.hardware == options.session.hardware and other.goal == options.session.goal:
+    if options.other is None and _choices(other) == _choices(options.session):
         raise UsageError("B, or an option that begins with --b-, is needed: a model does not differ from itself")
     models = options.model, options.other or options.model
     with progress_bars.progress() as progress:
@@ -33,3 +37,8 @@ def compare(options: argparse.Namespace) -> int:
     else:
         emit(comparison_text(comparison, width_for(options.output)), options.output)
     return 0
+
+
+def _choices(session: Session) -> tuple[object, ...]:
+    """What makes two compilations of one model differ."""
+    return session.hardware, session.goal, session.lstm_gates

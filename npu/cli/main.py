@@ -399,6 +399,7 @@ def _add_diff(commands: Commands) -> None:
     diff.add_argument("model", type=Path, metavar="COMPILED.tflite", help="the file compiled from it")
     add_custom_operators(diff)
     _add_hardware(diff)
+    _add_gates(diff)
     _add_database(diff)
     add_inputs(diff)
     add_format(diff)
@@ -482,4 +483,14 @@ def _add_memory(parser: argparse._ActionsContainer, prefix: str = "") -> None:
         choices=("performance", "size"),
         default=None if prefix else "performance",
         help="compile for few cycles within the arena's bytes (the default), or for little SRAM",
+    )
+    _add_gates(parser, prefix)
+
+
+def _add_gates(parser: argparse._ActionsContainer, prefix: str = "") -> None:
+    parser.add_argument(
+        f"--{prefix}lstm-gates",
+        choices=("exact", "table"),
+        default=None if prefix else "exact",
+        help="gates of int8 LSTM cells: as LiteRT's reference (the default), or by the hardware's table: faster, not exact",
     )

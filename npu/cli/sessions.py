@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 OTHER = "b_"
 """What the options of the second one of two models begin with."""
-_HARDWARE = ("target", "config", "set", "memory_mode", "system", "arena_cache_size", "optimise")
+_HARDWARE = ("target", "config", "set", "memory_mode", "system", "arena_cache_size", "optimise", "lstm_gates")
 
 
 def session_of(options: argparse.Namespace) -> Session:
@@ -26,7 +26,8 @@ def session_of(options: argparse.Namespace) -> Session:
         changes=tuple(options.set or ()),
         arena_cache_bytes=getattr(options, "arena_cache_size", None),
     )
-    return Session(hardware, getattr(options, "profile", DEFAULT_PROFILE), getattr(options, "optimise", "performance"))
+    profile, goal = getattr(options, "profile", DEFAULT_PROFILE), getattr(options, "optimise", "performance")
+    return Session(hardware, profile, goal, getattr(options, "lstm_gates", "exact"))
 
 
 def other_session(options: argparse.Namespace) -> Session:

@@ -15,6 +15,7 @@ from npu.graph.ethos_u import CUSTOM_CODE, is_compiled, is_npu_job
 from npu.graph.graph import Model
 from npu.graph.placement import Placement
 from npu.isa.weight_stream.encode import Encoder
+from npu.numerics.lstm_gates import LstmGates
 from npu.progress import Progress
 
 
@@ -24,6 +25,7 @@ def compile_model(
     chooser: BlockChooser,
     *,
     goal: Goal = Goal.PERFORMANCE,
+    lstm_gates: LstmGates = LstmGates.EXACT,
     progress: Progress | None = None,
     observers: tuple[Observer, ...] = (),
     encoder: Encoder | None = None,
@@ -41,7 +43,7 @@ def compile_model(
     if progress is not None:
         observers = (*observers, _progress_of(progress))
     placement = without_inconsistent(placement, defects)
-    state = initial_state(model, placement, chooser, encoder, goal, progress)
+    state = initial_state(model, placement, chooser, encoder, goal, progress, lstm_gates)
     state = run_passes(state, observers)
     return _compiled(state) if state.has_work else _unchanged(model, state.placement)
 

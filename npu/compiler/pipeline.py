@@ -72,7 +72,9 @@ def _run_until_settled(state: State, observers: tuple[Observer, ...]) -> State:
         if not state.refusals:
             return state
         placement = without_refused(state.placement, state.refusals)
-        restarted = initial_state(start.model, placement, start.chooser, start.constants.encoder, start.goal, start.progress)
+        restarted = initial_state(
+            start.model, placement, start.chooser, start.constants.encoder, start.goal, start.progress, start.lstm_gates
+        )
         start = replace(restarted, keeps_misfits=start.keeps_misfits)
 
 

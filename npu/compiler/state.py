@@ -19,6 +19,7 @@ from npu.hardware.variant import Variant
 from npu.isa.operations import Layout, Operation
 from npu.isa.stream import CommandStream
 from npu.isa.weight_stream.encode import Encoder
+from npu.numerics.lstm_gates import LstmGates
 from npu.progress import Progress
 from npu.records import dataclass
 
@@ -81,6 +82,7 @@ class State:
     constants: Constants
     graphs: tuple[GraphState, ...]
     goal: Goal = Goal.PERFORMANCE
+    lstm_gates: LstmGates = LstmGates.EXACT
     refusals: tuple[Refusal, ...] = ()
     keeps_misfits: bool = False
     progress: Progress | None = None
@@ -111,10 +113,11 @@ def initial_state(
     encoder: Encoder | None = None,
     goal: Goal = Goal.PERFORMANCE,
     progress: Progress | None = None,
+    lstm_gates: LstmGates = LstmGates.EXACT,
 ) -> State:
     """The state before the first pass."""
     graphs = tuple(GraphState(graph) for graph in model.graphs)
-    return State(model, placement, chooser, Constants(chooser.variant, encoder), graphs, goal, progress=progress)
+    return State(model, placement, chooser, Constants(chooser.variant, encoder), graphs, goal, lstm_gates, progress=progress)
 
 
 def without_refused(placement: Placement, refusals: tuple[Refusal, ...]) -> Placement:

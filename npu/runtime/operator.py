@@ -14,6 +14,7 @@ from npu.graph.operands import Mismatch, Operands
 from npu.graph.ops import BY_NAME
 from npu.graph.shapes.common import unknown
 from npu.numerics.arrays import Array
+from npu.numerics.lstm_gates import LstmGates
 from npu.records import dataclass
 from npu.runtime.tensor import RuntimeTensor
 
@@ -54,6 +55,8 @@ class RuntimeOptions:
     roundings)."""
 
     fully_connected_rounding: str = "double"
+    lstm_gates: LstmGates = LstmGates.EXACT
+    """Gates of int8 LSTM cells without peepholes, projection and normalisation."""
     use_xnnpack: bool = False
     """Apply the XNNPACK-like delegate with its default options and the interpreter's number of threads."""
     while_limit: int | None = None

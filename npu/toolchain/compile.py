@@ -22,6 +22,7 @@ from npu.graph.input_shapes import require_static, with_input_shapes
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.isa.weight_stream.encode import Encoder
+from npu.numerics.lstm_gates import LstmGates
 from npu.progress import Progress
 from npu.records import dataclass
 from npu.reports.operator_map import METADATA_NAME, OperatorMap, hardware_names, map_of_compiled
@@ -42,6 +43,7 @@ class Compilation:
     operators: OperatorMap
     compiled_model: CompiledModel
     variant: Variant
+    lstm_gates: LstmGates = LstmGates.EXACT
 
     def file(self) -> CompiledFile:
         """The model as a compiled file, with the streams as the compiler made them."""
@@ -54,9 +56,17 @@ class Compilation:
         return self.compiled_model.usage if self.compiled_model.partitions else memory_of_file(self.model)
 
     def notes(self) -> tuple[str, ...]:
-        """What to say of the compilation: an arena that is too large, and where it is largest."""
+        """What to say of the compilation: an arena that is too large, where it is largest, and results that are not exact."""
         notes = tuple(arena_notes(self.compiled_model.usage.arena_bytes, arena_budget(self.variant)))
-        return (*notes, *_peak_notes(self.compiled_model)) if notes else ()
+        return (*notes, *(_peak_notes(self.compiled_model) if notes else ()), *self.gate_notes())
+
+    def gate_notes(self) -> Iterator[str]:
+        """What to say of cells whose gates are not the reference's."""
+        source = self.compiled_model.source
+        compiled = [source.graphs[part.graph].ops[index] for part in self.compiled_model.partitions for index in part.ops]
+        cells = sum(op.kind == "UNIDIRECTIONAL_SEQUENCE_LSTM" for op in compiled)
+        if cells and self.lstm_gates is LstmGates.TABLE:
+            yield f"LSTM gates come from the hardware's table (operators: {cells}), not exact: docs/exactness.md#lstm-gates"
 
     def written(self, name: str) -> Compiled:
         """The file of the model called `name`, and its report."""
@@ -136,6 +146,7 @@ def compile_in_session(
         chooser,
         profile=session.profile,
         goal=session.goal,
+        lstm_gates=session.lstm_gates,
         progress=progress,
         observers=observers,
         encoder=weight_format.encode if with_weights else weight_format.stand_in,
@@ -149,6 +160,7 @@ def compile_in_memory(
     *,
     profile: str = DEFAULT_PROFILE,
     goal: Goal = Goal.PERFORMANCE,
+    lstm_gates: LstmGates = LstmGates.EXACT,
     progress: Progress | None = None,
     observers: tuple[Observer, ...] = (),
     encoder: Encoder | None = None,
@@ -158,13 +170,15 @@ def compile_in_memory(
     variant = chooser.variant
     source = folded(source)
     placement = check_model(source, profile=profile, variant=variant)
-    compiled = compile_model(source, placement, chooser, goal=goal, progress=progress, observers=observers, encoder=encoder)
+    compiled = compile_model(
+        source, placement, chooser, goal=goal, lstm_gates=lstm_gates, progress=progress, observers=observers, encoder=encoder
+    )
     _check_read_only(compiled.usage, name, variant)
     operators = map_of_compiled(compiled, hardware_names(variant))
     model = compiled.model
     if compiled.partitions:
         model = dataclasses.replace(model, metadata={**model.metadata, METADATA_NAME: operators.to_metadata()})
-    return Compilation(model, operators, compiled, variant)
+    return Compilation(model, operators, compiled, variant, lstm_gates)
 
 
 def signature_notes(model: Model) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """diff: the first operator of a compiled file whose output is not what the source model computes on the CPU.
 
-The source runs on the interpreter's reference kernels, FULLY_CONNECTED in the hardware's rounding. Files with an operator map
-are compared operator by operator, by what the NPU has written when an operator's last operation is done; so are files of other
-compilers, as far as their operators are matched to those of the source. Tensors that keep their names and outputs count too.
+The source runs on the interpreter's reference kernels, FULLY_CONNECTED in the hardware's rounding and LSTM cells with the gates
+of the session. Files with an operator map are compared operator by operator, by what the NPU has written when an operator's
+last operation is done; so are files of other compilers, as far as their operators are matched to those of the source. Tensors
+that keep their names and outputs count too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from npu.isa.decode import Decoded
 from npu.isa.operations import Layout
 from npu.layouts import BRICK_DEPTH
 from npu.numerics.arrays import Array
+from npu.numerics.lstm_gates import LstmGates
 from npu.records import dataclass
 from npu.reports.operator_map import GUESSED, OperatorMap
 from npu.reports.source_match import match_source
@@ -90,7 +92,7 @@ def diff(
         )
     has_types = isinstance(compiled, bytes) or not is_raw(compiled)
     check_ends(source.graphs[0], made.graphs[0], model_name(reference), model_name(compiled), has_types=has_types)
-    expected = _reference_values(source, inputs, seed)
+    expected = _reference_values(source, inputs, seed, session.lstm_gates)
     variant = session.variant_of(made, model_name(compiled))
     with stream_errors_at(model_name(compiled)):
         file = CompiledFile(made, variant)
@@ -101,7 +103,7 @@ def diff(
             model=made,
             experimental_delegates=[EthosUDelegate(file=file, hook=recorder.hook)],
             experimental_preserve_all_tensors=True,
-            options=RuntimeOptions(while_limit=LOOP_LIMIT),
+            options=RuntimeOptions(lstm_gates=session.lstm_gates, while_limit=LOOP_LIMIT),
         )
     given = [expected[index] for index in source.graphs[0].inputs]
     given = [array.reshape(made.graphs[0].tensors[k].shape) for array, k in zip(given, made.graphs[0].inputs, strict=True)]
@@ -115,9 +117,9 @@ def diff(
     return comparison.result()
 
 
-def _reference_values(model: Model, inputs: Inputs, seed: int) -> dict[int, Array]:
+def _reference_values(model: Model, inputs: Inputs, seed: int, gates: LstmGates) -> dict[int, Array]:
     """Values of all computed tensors of the main graph by index."""
-    options = RuntimeOptions(fully_connected_rounding="npu", while_limit=LOOP_LIMIT)
+    options = RuntimeOptions(fully_connected_rounding="npu", lstm_gates=gates, while_limit=LOOP_LIMIT)
     interpreter = CpuInterpreter(model=model, experimental_preserve_all_tensors=True, options=options)
     graph = model.graphs[0]
     execute(interpreter, graph, inputs, seed)

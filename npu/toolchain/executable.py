@@ -52,5 +52,5 @@ def _prepare(
     if origin != Origin():
         raise ModelError(f"{name}: --source and --debug-db are for compiled files, but this is a plain model")
     compilation = compile_in_session(source, name, session, progress=progress, with_weights=with_weights)
-    notes = () if with_weights else (SIZES_ARE_ESTIMATES,)
+    notes = (*compilation.gate_notes(), *(() if with_weights else (SIZES_ARE_ESTIMATES,)))
     return Executable(compilation.file(), name, compilation.operators, key, notes)

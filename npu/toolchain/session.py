@@ -15,6 +15,7 @@ from npu.hardware.loader import build_variant
 from npu.hardware.variant import Variant
 from npu.isa.payload import Configuration, configuration_of, decode_config, find_target, is_compatible
 from npu.memo import LastUsed
+from npu.numerics.lstm_gates import LstmGates, gates_named
 from npu.records import dataclass
 
 if TYPE_CHECKING:
@@ -51,18 +52,23 @@ class Executable:
 
 
 class Session:
-    """The hardware, the rules of placement and the goal of compiling for any number of models, and the last of these.
+    """The hardware, the rules of placement and the choices of compiling for any number of models, and the last of these.
 
     Threads may share one. The hardware description is read once, at its first use; `notes` are what a person who wrote it
     may not expect.
     """
 
     def __init__(
-        self, hardware: Hardware | None = None, profile: str = DEFAULT_PROFILE, goal: Goal | str = Goal.PERFORMANCE
+        self,
+        hardware: Hardware | None = None,
+        profile: str = DEFAULT_PROFILE,
+        goal: Goal | str = Goal.PERFORMANCE,
+        lstm_gates: LstmGates | str = LstmGates.EXACT,
     ) -> None:
         self.hardware = Hardware() if hardware is None else hardware
         self.profile = profile
         self.goal = goal_named(goal)
+        self.lstm_gates = gates_named(lstm_gates)
         self.notes: tuple[str, ...] = ()
         self.executables: LastUsed[tuple[str, bool], Executable] = LastUsed(_EXECUTABLES)
         """Models that are ready, by the digest of the file that was given and whether their weights are there."""
@@ -71,9 +77,9 @@ class Session:
         self._variants: dict[str, Variant] = {}
         self._lock = RLock()
 
-    def __reduce__(self) -> tuple[type[Session], tuple[Hardware, str, Goal]]:
+    def __reduce__(self) -> tuple[type[Session], tuple[Hardware, str, Goal, LstmGates]]:
         """A copy in another process begins with nothing worked out."""
-        return Session, (self.hardware, self.profile, self.goal)
+        return Session, (self.hardware, self.profile, self.goal, self.lstm_gates)
 
     @property
     def variant(self) -> Variant:

@@ -131,7 +131,7 @@ def test_whole_numbers_come_from_lists_and_arrays() -> None:
 
 def test_the_signature_of_a_verb_names_the_keywords_that_all_share() -> None:
     shared = list(inspect.signature(npu.check).parameters.values())[3:]
-    assert [parameter.name for parameter in shared] == ["memory_mode", "system", "profile", "optimise", "session"]
+    assert [parameter.name for parameter in shared] == ["memory_mode", "system", "profile", "optimise", "lstm_gates", "session"]
     for verb in (npu.compile, npu.diff, npu.explain, npu.export, npu.fix, npu.run, npu.time_model, npu.verify):
         assert list(inspect.signature(verb).parameters.values())[-5:] == shared
 

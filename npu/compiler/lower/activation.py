@@ -68,7 +68,7 @@ def _lower_wide(builder: Builder, op: Op) -> None:
     x, y = builder.input(op.inputs[0]), builder.output(op.outputs[0])
     source, target = builder.quantized(op.inputs[0]), builder.quantized(op.outputs[0])
     if op.kind in _HARDWARE_FUNCTIONS:
-        _lower_hardware_function(builder, op.kind, x, y, float(source.scale))
+        lower_hardware_function(builder, op.kind, x, y, float(source.scale))
     elif op.kind == "ABS":
         _lower_abs(builder, x, y, source, target)
     elif op.kind == "LEAKY_RELU":
@@ -80,7 +80,7 @@ def _lower_wide(builder: Builder, op: Op) -> None:
 _HARDWARE_FUNCTIONS = {"LOGISTIC": "sigmoid", "TANH": "tanh"}
 
 
-def _lower_hardware_function(builder: Builder, kind: str, x: View, y: View, scale: float) -> None:
+def lower_hardware_function(builder: Builder, kind: str, x: View, y: View, scale: float) -> None:
     """The hardware's table takes values in units of 1 / (3 * 4096)."""
     builder.emit(
         PoolingStep(

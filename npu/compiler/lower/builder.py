@@ -33,6 +33,7 @@ from npu.isa.operations import (
 from npu.isa.rules import MAX_EXTENT
 from npu.layouts import MapShape
 from npu.numerics.arrays import Ints
+from npu.numerics.lstm_gates import LstmGates
 from npu.records import dataclass, replace
 
 if TYPE_CHECKING:
@@ -81,10 +82,11 @@ class _StepEnds(TypedDict):
 class Builder:
     """Collects the steps of a partition. `index` is the operator that is being lowered."""
 
-    def __init__(self, graph: Graph, fusions: Fusions, variant: Variant) -> None:
+    def __init__(self, graph: Graph, fusions: Fusions, variant: Variant, lstm_gates: LstmGates = LstmGates.EXACT) -> None:
         self.graph = graph
         self.fusions = fusions
         self.variant = variant
+        self.lstm_gates = lstm_gates
         self.index = -1
         self._steps: list[Step] = []
         self._views: dict[int, View] = {}
@@ -266,6 +268,7 @@ class Builder:
         minimum: int | None = None,
         maximum: int | None = None,
         lut: npt.NDArray[np.uint8] | None = None,
+        function: str | None = None,
         is_reversed: bool = False,
         factors: tuple[int, int] = (1, 1),
     ) -> None:
@@ -284,6 +287,7 @@ class Builder:
                 scale=scale,
                 rounding=rounding,
                 lut=lut,
+                function=function,
                 is_reversed=is_reversed,
                 opa_scale=Scale(first, 0) if mode.scales_operands else Scale(0, 0),
                 opb_scale=second if mode.scales_operands else 0,

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from npu.compiler.ir import StepWeights, View
+from npu.compiler.lower.activation import lower_hardware_function
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.convolution import weight_values
 from npu.compiler.lower.fixed_point import Curve, FixedPoint
@@ -20,8 +21,9 @@ from npu.compiler.lower.geometry import crop
 from npu.compiler.lower.quantize import register_scale
 from npu.graph.attributes import UnidirectionalSequenceLSTMOptions
 from npu.graph.graph import ABSENT, Op
-from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, Scale
+from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, Rounding, Scale
 from npu.layouts import MapShape
+from npu.numerics.lstm_gates import SIGMOID_RANGE, LstmGates
 from npu.records import dataclass
 
 MOST_TIMES = 64
@@ -76,6 +78,11 @@ class _LstmSteps:
         return self.builder.tensor(self.op.inputs[_WEIGHTS + _OUTPUT]).shape[0]
 
     @property
+    def is_by_table(self) -> bool:
+        """Whether the functions are those of the hardware, and the arithmetic about them as in streams of Vela."""
+        return self.builder.lstm_gates is LstmGates.TABLE
+
+    @property
     def is_coupled(self) -> bool:
         """Whether the input gate is what the forget gate leaves of 1."""
         return self.op.inputs[_WEIGHTS + _INPUT] == ABSENT
@@ -88,10 +95,10 @@ class _LstmSteps:
         for time in range(times):
             values: dict[int, View] = {}
             for group in groups:
-                sums = group.sums(time, h)
+                operands = group.operands(time, h)
                 if group is groups[-1]:
-                    c = self._next_cell(values, c, cell_clip, group.part(sums, _TANH_OF_CELL))
-                values |= group.values(sums)
+                    c = self._next_cell(values, c, cell_clip, group.part(operands, _TANH_OF_CELL))
+                values |= group.values(time, operands)
             h = self._output(values[_OUTPUT], values[_TANH_OF_CELL], self.at(output, time))
         self.builder.copy(h, state)
         self.builder.copy(c, cell)
@@ -103,6 +110,8 @@ class _LstmSteps:
         are not there from the time before, they have steps of their own.
         """
         inputs = (_FORGET,) if self.is_coupled else (_INPUT, _FORGET)
+        if self.is_by_table:
+            return [*((gate,) for gate in (*inputs, _CELL)), (_OUTPUT, _TANH_OF_CELL)]
         takes_long = self.units * self.builder.variant.timing.output_cycles.mul_or_40_bit_accumulator > _LONG_STEP_CYCLES
         return [*((inputs, (_CELL,)) if takes_long and times == 1 else ((*inputs, _CELL),)), (_OUTPUT, _TANH_OF_CELL)]
 
@@ -129,7 +138,8 @@ class _LstmSteps:
         return made
 
     def _product(self, x: View, y: View, ofm: View, bits: int) -> None:
-        self.builder.elementwise(ElementwiseMode.MUL, x, ofm, y, scale=Scale(_EXACT, 31 + bits))
+        scale = Scale(_EXACT >> 1, 30 + bits) if self.is_by_table else Scale(_EXACT, 31 + bits)
+        self.builder.elementwise(ElementwiseMode.MUL, x, ofm, y, scale=scale)
 
     def _output(self, gate: View, bent: View, ofm: View) -> View:
         hidden = self.builder.quantized(self.op.intermediates[_HIDDEN])
@@ -150,16 +160,21 @@ class _GateGroup:
         self._gates = [part for part in parts if part != _TANH_OF_CELL]
         self._recurrent = self._weights(_RECURRENT, cell.op.inputs[_STATE], has_bias=False)
 
-    def sums(self, time: int, h: View) -> View:
-        """Of the rescaled products of the input and of the output before, each saturated."""
+    def operands(self, time: int, h: View) -> View:
+        """Of the functions: sums of the products of input and output before, saturated. By the table only the latter."""
         cell, builder = self._cell, self._cell.builder
+        operands = cell.new(cell.row(cell.units * len(self._parts)))
+        gates = crop(operands, (0, 0, 0), cell.row(cell.units * len(self._gates)))
+        output = replace(h, zero_point=builder.zero_point(cell.op.inputs[_STATE]))
+        if cell.is_by_table:
+            builder.convolve(output, gates, self._recurrent)
+            return operands
         entry = cell.at(self._entry, time)
         recurrent, wide = (cell.new(entry.shape, INT32) for _ in range(2))
-        builder.convolve(replace(h, zero_point=builder.zero_point(cell.op.inputs[_STATE])), recurrent, self._recurrent)
+        builder.convolve(output, recurrent, self._recurrent)
         builder.widen(entry, wide)
-        sums = cell.new(cell.row(cell.units * len(self._parts)))
-        builder.elementwise(ElementwiseMode.ADD, wide, crop(sums, (0, 0, 0), entry.shape), recurrent)
-        return sums
+        builder.elementwise(ElementwiseMode.ADD, wide, gates, recurrent)
+        return operands
 
     @cached_property
     def _entry(self) -> View:
@@ -175,11 +190,27 @@ class _GateGroup:
         units = self._cell.units
         return crop(view, (0, 0, self._parts.index(part) * units), self._cell.row(units))
 
-    def values(self, sums: View) -> dict[int, View]:
+    def values(self, time: int, operands: View) -> dict[int, View]:
         """Their functions."""
-        values = self._cell.new(sums.shape)
-        FixedPoint(self._cell.builder).functions(sums, values, [self._curve(part) for part in self._parts])
-        return {part: self.part(values, part) for part in self._parts}
+        values = self._cell.new(operands.shape)
+        made = {part: self.part(values, part) for part in self._parts}
+        if self._cell.is_by_table:
+            for gate in self._gates:
+                self._look_up(gate, self.part(self._cell.at(self._entry, time), gate), self.part(operands, gate), made[gate])
+            if _TANH_OF_CELL in made:
+                cell = self.part(operands, _TANH_OF_CELL)
+                lower_hardware_function(self._cell.builder, "TANH", cell, made[_TANH_OF_CELL], 2.0**self._cell.exponent)
+        else:
+            FixedPoint(self._cell.builder).functions(operands, values, [self._curve(part) for part in self._parts])
+        return made
+
+    def _look_up(self, gate: int, entry: View, recurrent: View, ofm: View) -> None:
+        """The hardware's function of the sum, of which nothing is clipped before. It takes three times a Q3 number."""
+        function, (least, most) = ("tanh", (INT16.minimum, INT16.maximum)) if gate == _CELL else ("sigmoid", SIGMOID_RANGE)
+        self._cell.builder.elementwise(
+            ElementwiseMode.ADD, entry, ofm, recurrent, scale=Scale(3, 0), rounding=Rounding.NATURAL,
+            minimum=least, maximum=most, function=function,
+        )  # fmt: skip
 
     def _curve(self, part: int) -> Curve:
         bits = 15 + self._cell.exponent if part == _TANH_OF_CELL else _GATE_BITS

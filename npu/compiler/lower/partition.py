@@ -15,12 +15,14 @@ from npu.compiler.lower.table import LOWERED
 from npu.errors import CompileError, ModelError
 from npu.graph.graph import Graph
 from npu.hardware.variant import Variant
+from npu.numerics.lstm_gates import LstmGates
 
 
-def lower_partition(graph: Graph, ops: Sequence[int], variant: Variant) -> Program:
+def lower_partition(graph: Graph, ops: Sequence[int], variant: Variant, lstm_gates: LstmGates = LstmGates.EXACT) -> Program:
     """Return the steps that compute the operators `ops` (indices into `graph.ops`, execution order) on `variant`.
 
-    Every output of the partition equals the reference kernels bit for bit (FULLY_CONNECTED: with double rounding).
+    Every output of the partition equals the reference kernels bit for bit (FULLY_CONNECTED: with double rounding;
+    cells of `lstm_gates` TABLE: with the hardware's).
     Raises LoweringError for an operator that cannot be lowered.
     """
     computed = [index for index in ops if index not in graph.folded]
@@ -30,7 +32,7 @@ def lower_partition(graph: Graph, ops: Sequence[int], variant: Variant) -> Progr
             raise LoweringError(index, graph.ops[index], "must be one that the NPU can run, see LOWERED")
         check_operator(graph, index, lowering.limit, needs_options=lowering.needs_options)
     fusions = find_fusions(graph, computed, largest_padding(variant)[0])
-    builder = Builder(graph, fusions, variant)
+    builder = Builder(graph, fusions, variant, lstm_gates)
     for index in computed:
         if index not in fusions.carrier:
             builder.index = index

@@ -37,7 +37,7 @@ def lower_partitions(state: State) -> State:
 def _try_lower(state: State, number: int, graph: Graph, ops: Sequence[int]) -> Program | Refusal:
     """The program of operators `ops` of graph `number`, or the first of them that cannot be lowered, and why."""
     try:
-        return lower_partition(graph, ops, state.variant)
+        return lower_partition(graph, ops, state.variant, state.lstm_gates)
     except LoweringError as error:
         message = f"{graph.ops[error.index].name} cannot be lowered: {error.must}"
         return Refusal(number, error.index, Violation(LOWERING, message, "what the compiler lowers", error.must))

@@ -4,6 +4,9 @@ Facts of the TFLite reference kernels of LSTM and UNIDIRECTIONAL_SEQUENCE_LSTM, 
 float32 before it becomes multiplier and shift. A gate adds two rescaled, saturated products to int16 (Q3.12, or the scale of
 the gate's intermediate tensor before layer normalisation), then its peephole; bias goes into the first product, or after the
 normalisation. Clips are truncated to integers. The peephole loop runs over as many elements as the cell has outputs.
+
+With `LstmGates.TABLE` plain cells are computed as the NPU does by its table: sums of a gate are not saturated, the functions
+are those of int16 LOGISTIC and TANH, and products are rounded at bit 31 first.
 """
 
 from __future__ import annotations
@@ -13,9 +16,11 @@ from collections.abc import Callable
 import numpy as np
 
 from npu.numerics.arrays import Array
+from npu.numerics.lstm_gates import SIGMOID_RANGE, LstmGates
 from npu.records import dataclass
 from npu.runtime.kernels.fixed16 import logistic_table, rounded_shift, tanh_table
 from npu.runtime.kernels.integer_norm import normalize_rows
+from npu.runtime.kernels.softmax import sigmoid_16bit, tanh_16bit
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.common import multipliers, requantize, require_quantized
 from npu.runtime.operators.lstm_cell import CELL_GATE, FORGET_GATE, INPUT_GATE, OUTPUT_GATE, Gate, LstmCell
@@ -69,6 +74,11 @@ class _IntegerGate:
     recurrent: _GateProduct
     peephole: tuple[Array, Scaling, int] | None
     norm: _Norm | None
+
+    def unsaturated(self, x: Array, state: Array, _cell: Array) -> Array:
+        """The sum of both saturated products."""
+        total: Array = np.clip(self.entry(x), *_INT16) + np.clip(self.recurrent(state), *_INT16)
+        return total
 
     def __call__(self, x: Array, state: Array, cell: Array) -> Array:
         """Gate values (batch, units) before the activation, int64 within int16."""
@@ -148,27 +158,68 @@ def _check(node: OperatorNode, cell: LstmCell) -> int:
     return int(exponent) - 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Arithmetic:
+    """What differs between the two ways to make gates: their sums and functions, and x / 2**bits."""
+
+    total: Callable[[_IntegerGate, Array, Array, Array], Array]
+    logistic: Callable[[Array], Array]
+    tanh: Callable[[Array], Array]
+    tanh_of_cell: Callable[[Array], Array]
+    rounded_shift: Callable[[Array, int], Array]
+
+
+def _exact(exponent: int) -> _Arithmetic:
+    logistic, tanh, tanh_of_cell = logistic_table(), tanh_table(3), tanh_table(15 + exponent)
+    return _Arithmetic(
+        total=lambda gate, x, h, c: gate(x, h, c),
+        logistic=lambda total: logistic[total + 32768],
+        tanh=lambda total: tanh[total + 32768],
+        tanh_of_cell=lambda cell: tanh_of_cell[cell + 32768],
+        rounded_shift=rounded_shift,
+    )
+
+
+def _by_table(exponent: int) -> _Arithmetic:
+    bits = exponent + 12
+    return _Arithmetic(
+        total=_IntegerGate.unsaturated,
+        logistic=lambda total: np.clip(sigmoid_16bit(total, 3, 0), *SIGMOID_RANGE),
+        tanh=lambda total: tanh_16bit(total, 3, 0),
+        tanh_of_cell=lambda cell: tanh_16bit(cell, 3 << max(bits, 0), max(-bits, 0)),
+        rounded_shift=lambda x, bits: rounded_shift((x + 1) >> 1, bits - 1),
+    )
+
+
+def _is_by_table(node: OperatorNode, cell: LstmCell) -> bool:
+    """Whether the NPU would compute it, and by its table."""
+    has_more = cell.projection is not None or any(gate.peephole is not None or gate.norm is not None for gate in cell.given)
+    is_alone = node.kind == "UNIDIRECTIONAL_SEQUENCE_LSTM" and not has_more
+    return is_alone and node.options.lstm_gates is LstmGates.TABLE
+
+
 def integer_step(node: OperatorNode, cell: LstmCell, *, batch_at_once: bool) -> Callable[[Array, Array | None], Array]:
     """A step of an int8 cell; batches one at a time where the kernel takes them so (batch-major sequences)."""
     exponent = _check(node, cell)
     gates = [None if gate is None else _gate(node, cell, gate, i) for i, gate in enumerate(cell.gates)]
     finish = _finish(node, cell)
     clip = _clip_limit(node.attributes.cell_clip, cell.cell.scale, _INT16)
-    logistic, tanh, tanh_cell = logistic_table(), tanh_table(3), tanh_table(15 + exponent)
+    arithmetic = _by_table(exponent) if _is_by_table(node, cell) else _exact(exponent)
+    rounded_shift = arithmetic.rounded_shift
 
     def step(x: Array, h: Array, c: Array) -> None:
         def value(index: int) -> Array:
             gate = gates[index]
             assert gate is not None
-            result: Array = (tanh if index == CELL_GATE else logistic)[gate(x, h, c) + 32768]
-            return result
+            function = arithmetic.tanh if index == CELL_GATE else arithmetic.logistic
+            return function(arithmetic.total(gate, x, h, c))
 
         forget, update = value(FORGET_GATE), value(CELL_GATE)
         entry = 32767 - forget if gates[INPUT_GATE] is None else value(INPUT_GATE)
         kept = rounded_shift(forget * c.astype(np.int64), 15)
         new_cell = np.clip(kept + rounded_shift(entry * update, 30 + exponent), *_INT16)
         c[...] = np.clip(new_cell, -clip, clip) if clip > 0 else new_cell
-        h[...] = finish(value(OUTPUT_GATE) * tanh_cell[c.astype(np.int64) + 32768])
+        h[...] = finish(value(OUTPUT_GATE) * arithmetic.tanh_of_cell(c.astype(np.int64)))
 
     def run(x: Array, _auxiliary: Array | None) -> Array:
         h, c = cell.state.array.reshape(-1, cell.outputs), cell.cell.array.reshape(-1, cell.units)

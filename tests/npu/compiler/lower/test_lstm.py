@@ -18,9 +18,14 @@ from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
 from npu.hardware.catalogue import load_variant
 from npu.isa.operations import INT16
+from npu.numerics.lstm_gates import LstmGates
+from npu.runtime.interpreter import CpuInterpreter
+from npu.runtime.operator import RuntimeOptions
 from npu.tflite.reader import read_model
 
 from tests.naive import gemmlowp
+from tests.naive.lstm import LITERT, STREAM
+from tests.naive.lstm import Cell as NaiveCell
 from tests.naive.steps import execute, run_step
 from tests.support.builder import ModelBuilder
 from tests.support.lowering import variant
@@ -137,6 +142,42 @@ def test_a_cell_is_exact_over_several_calls(name: str, target: str) -> None:
         expected = reference.get_tensor(reference.get_output_details()[0]["index"])
         np.testing.assert_array_equal(found[graph.outputs[0]].reshape(expected.shape), expected)
         states.update({tensor: value for tensor, value in found.items() if tensor in states})
+
+
+def interpreter_by_table(content: bytes) -> CpuInterpreter:
+    interpreter = CpuInterpreter(model=read_model(content), options=RuntimeOptions(lstm_gates=LstmGates.TABLE))
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_cell_by_the_table_is_that_of_the_interpreter_over_several_calls(name: str) -> None:
+    content = cell(3, **CELLS[name])  # type: ignore[arg-type]
+    graph, reference = read_model(content).graphs[0], interpreter_by_table(content)
+    program = lower_partition(graph, [0], variant(), LstmGates.TABLE)
+    rng = np.random.default_rng(5)
+    states = {t: at_rest(graph.tensors[t]) for t, _ in program.inputs}
+    for _ in range(3):
+        values = rng.integers(-128, 128, graph.tensors[graph.inputs[0]].shape).astype(np.int8)
+        reference.set_tensor(reference.get_input_details()[0]["index"], values)
+        reference.invoke()
+        found = execute(program, {**states, graph.inputs[0]: values})
+        expected = reference.get_tensor(reference.get_output_details()[0]["index"])
+        np.testing.assert_array_equal(found[graph.outputs[0]].reshape(expected.shape), expected)
+        states.update({tensor: value for tensor, value in found.items() if tensor in states})
+
+
+@pytest.mark.parametrize("name", ["one batch", "no clip", "tight clip", "wide cell"])
+def test_a_cell_by_the_table_is_computed_as_in_streams_of_vela(name: str) -> None:
+    content = cell(3, **{**CELLS[name], "times": 16})  # type: ignore[arg-type]
+    graph, reference = read_model(content).graphs[0], interpreter_by_table(content)
+    values = np.random.default_rng(7).integers(-128, 128, graph.tensors[graph.inputs[0]].shape).astype(np.int8)
+    reference.set_tensor(reference.get_input_details()[0]["index"], values)
+    reference.invoke()
+    found = reference.get_tensor(reference.get_output_details()[0]["index"])[0]
+    twin = NaiveCell(graph, graph.ops[0])
+    np.testing.assert_array_equal(found, twin.run(values[0], STREAM))
+    assert (found != twin.run(values[0], LITERT)).any()
 
 
 def test_gates_have_steps_of_their_own_where_their_elements_take_long() -> None:
