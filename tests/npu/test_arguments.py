@@ -133,7 +133,7 @@ def test_the_signature_of_a_verb_names_the_keywords_that_all_share() -> None:
     shared = list(inspect.signature(npu.check).parameters.values())[3:]
     assert [parameter.name for parameter in shared] == ["memory_mode", "system", "profile", "optimise", "lstm_gates", "session"]
     for verb in (npu.compile, npu.diff, npu.explain, npu.export, npu.fix, npu.run, npu.time_model, npu.verify):
-        assert list(inspect.signature(verb).parameters.values())[-5:] == shared
+        assert list(inspect.signature(verb).parameters.values())[-len(shared) :] == shared
 
 
 def test_a_keyword_that_no_verb_has_is_refused() -> None:

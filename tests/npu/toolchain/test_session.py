@@ -91,7 +91,7 @@ def test_a_description_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_session_and_hardware_at_once_are_refused() -> None:
     for keywords in ({"target": "ethos-u55-32"}, {"memory_mode": "Sram_Only"}, {"profile": "v0.1"}):
-        with pytest.raises(ConfigError, match="session: decides hardware, profile and goal; leave target"):
+        with pytest.raises(ConfigError, match="session: decides hardware, profile, goal and gates; leave target"):
             npu.time_model(DIGITS, session=Session(), **keywords)
 
 
