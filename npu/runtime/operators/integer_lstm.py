@@ -159,7 +159,7 @@ def _check(node: OperatorNode, cell: LstmCell) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Arithmetic:
+class _GateArithmetic:
     """What differs between the two ways to make gates: their sums and functions, and x / 2**bits."""
 
     total: Callable[[_IntegerGate, Array, Array, Array], Array]
@@ -169,9 +169,9 @@ class _Arithmetic:
     rounded_shift: Callable[[Array, int], Array]
 
 
-def _exact(exponent: int) -> _Arithmetic:
+def _exact(exponent: int) -> _GateArithmetic:
     logistic, tanh, tanh_of_cell = logistic_table(), tanh_table(3), tanh_table(15 + exponent)
-    return _Arithmetic(
+    return _GateArithmetic(
         total=lambda gate, x, h, c: gate(x, h, c),
         logistic=lambda total: logistic[total + 32768],
         tanh=lambda total: tanh[total + 32768],
@@ -180,9 +180,9 @@ def _exact(exponent: int) -> _Arithmetic:
     )
 
 
-def _by_table(exponent: int) -> _Arithmetic:
+def _by_table(exponent: int) -> _GateArithmetic:
     bits = exponent + 12
-    return _Arithmetic(
+    return _GateArithmetic(
         total=_IntegerGate.unsaturated,
         logistic=lambda total: np.clip(sigmoid_16bit(total, 3, 0), *SIGMOID_RANGE),
         tanh=lambda total: tanh_16bit(total, 3, 0),
