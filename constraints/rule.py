@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
-from functools import cached_property
 from typing import Any
 
 from constraints.view import OpView
 from npu.graph.placement import Violation
 from npu.hardware.variant import Variant
+from npu.memo import cached_property
 from npu.records import dataclass
 
 

@@ -5,13 +5,13 @@ Rules never index a graph themselves; every accessor here answers None, or an em
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
 from npu.graph.operands import Role
 from npu.graph.ops import inputs_with
 from npu.hardware.variant import Variant
+from npu.memo import cached_property
 from npu.records import dataclass
 
 

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable, Hashable
 from threading import Lock
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
 _UNKNOWN: Any = object()
+
+if sys.version_info >= (3, 12) or TYPE_CHECKING:
+    from functools import cached_property as cached_property
+else:
+
+    class cached_property(functools.cached_property):
+        """That of the standard library without its lock, which takes longer than most properties; Python 3.12 has none."""
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            value = instance.__dict__[self.attrname] = self.func(instance)
+            return value
 
 
 class LastUsed(Generic[K, V]):

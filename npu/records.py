@@ -28,8 +28,13 @@ else:
 
     def replace(record: Any, /, **changes: Any) -> Any:
         """`dataclasses.replace`, which looks at every field again."""
-        names, read = _given(type(record))
-        return type(record)(**dict(zip(names, read(record), strict=True)) | changes)
+        names, places, read = _given(type(record))
+        if places is None or not changes.keys() <= places.keys():
+            return type(record)(**dict(zip(names, read(record), strict=True)) | changes)
+        values = list(read(record))
+        for name, value in changes.items():
+            values[places[name]] = value
+        return type(record)(*values)
 
     def dataclass(cls: type | None = None, /, **options: bool) -> Any:
         """`dataclasses.dataclass`."""
@@ -37,10 +42,12 @@ else:
 
 
 @functools.cache
-def _given(cls: type) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
-    """The fields that the initialiser takes, and what reads them."""
-    names = tuple(attribute.name for attribute in dataclasses.fields(cls) if attribute.init)
-    return names, _values(names)
+def _given(cls: type) -> tuple[tuple[str, ...], Mapping[str, int] | None, Callable[[Any], tuple[Any, ...]]]:
+    """The fields that the initialiser takes, their places if all have one, and what reads them."""
+    fields = [attribute for attribute in dataclasses.fields(cls) if attribute.init]
+    names = tuple(attribute.name for attribute in fields)
+    has_places = not any(attribute.kw_only for attribute in fields)
+    return names, {name: place for place, name in enumerate(names)} if has_places else None, _values(names)
 
 
 class _Later:

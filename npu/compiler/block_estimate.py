@@ -8,7 +8,6 @@ to be the start of a beat.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from npu.machine.kernels import rows as r
 from npu.machine.output_unit import element_cycles
 from npu.machine.parameters import PORT_NUMBERS, burst_bytes, machine_rows, port_rows, working_ublock
 from npu.machine.rules import ceil_div, ifm_block_depth, kernel_group, round_up, sub_kernel
+from npu.memo import cached_property
 from npu.numerics.arrays import Floats, Ints
 from npu.records import dataclass, replace
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from npu.hardware.variant import Port, Variant
 from npu.machine.parameters import PORT_NUMBERS, port_rows
+from npu.memo import LastUsed
 from npu.records import dataclass
 
 
@@ -24,8 +25,16 @@ class PortRate:
     write_burst_cycles: float
 
 
+_KNOWN: LastUsed[tuple[int, Port], tuple[Variant, PortRate]] = LastUsed(16)
+"""By the identity of a variant, which is kept, and port."""
+
+
 def port_rate(variant: Variant, port: Port) -> PortRate:
     """The rate of a port: its data beats, as far as outstanding bursts hide the latency, capped by an adapter."""
+    return _KNOWN.get((id(variant), port), lambda: (variant, _port_rate(variant, port)))[1]
+
+
+def _port_rate(variant: Variant, port: Port) -> PortRate:
     row = port_rows(variant)[PORT_NUMBERS[port]]
     burst, beat_cycles = float(row["burst_bytes"]), max(float(row["beat_cycles"]), float(row["cap_beat_cycles"]))
     burst_beats = burst / variant.accelerator.axi_data_bytes
