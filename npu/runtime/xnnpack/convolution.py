@@ -43,6 +43,8 @@ _NOTHING = guarded((1,), np.dtype(np.int32))
 _FEW_BLOCKS = 2
 _KNOWN_TAPS = 9
 """Taps of the filter that has a kernel of its own."""
+_PAIRED = 4
+"""Pixels of the narrowest map whose windows are taken two at a time."""
 _MOST_ADDRESSES = 1 << 25
 """Of an indirection table; a small file can describe maps and filters that would need more memory than there is."""
 _NARROW = 16
@@ -100,13 +102,17 @@ def _taps(geometry: Window, ifm: Array, start: int, padding: int, out: Array) ->
 
 
 def fill_table(operation: CompiledOperation, window: Window, source: Array, outside: int, entries: int) -> Array:
-    """The table of a depthwise convolution: `entries` addresses for every output pixel, those of `outside` after the taps."""
+    """The table of a depthwise convolution: `entries` addresses for every output pixel, those of `outside` after the taps.
+
+    Nine taps stand column by column, as if the filter were 3 by 3.
+    """
     batches, taps = len(source), math.prod(window.kernel)
     result = np.empty((batches, *window.out, *window.kernel), np.int64)
     _taps(window, source, address(source), outside, result)
     table = operation.table(batches * math.prod(window.out) * entries)
     grid = table.reshape(-1, entries)
-    grid[:, :taps], grid[:, taps:] = result.reshape(-1, taps), outside
+    order = r.COLUMN_BY_COLUMN if taps == _KNOWN_TAPS else range(taps)
+    grid[:, order], grid[:, taps:] = result.reshape(-1, taps), outside
     return table
 
 
@@ -275,8 +281,15 @@ class Depthwise(_Windowed):
         batches, channels = source.shape[0], source.shape[3]
         row = self._row()
         row["width"], row["rows"], row["is_by_rows"] = g.out[1], batches * g.out[0], self.by_rows
-        window = replace(g, kernel=(g.kernel[0], g.kernel[1] + self.by_rows))
-        row["table"] = address(fill_table(self, window, source, self._outside(channels), self._layout.segments))
+        width, entries = g.kernel[1] + self.by_rows, self._layout.segments
+        window, pixel, line = replace(g, kernel=(g.kernel[0], width)), entries, entries * g.out[1]
+        if g.kernel == (3, 3) and g.dilation[1] == 1 and (not self.by_rows or g.out[1] >= _PAIRED):
+            # Pixels share columns: for each of a row of windows, its three addresses.
+            columns, entries = (g.out[1] - 1) * g.stride[1] + width, g.kernel[0]
+            window = replace(g, kernel=(g.kernel[0], 1), stride=(g.stride[0], 1), out=(g.out[0], columns))
+            pixel, line = entries * g.stride[1], entries * columns
+        row["pixel_step"], row["line_step"] = 8 * pixel, 8 * line
+        row["table"] = address(fill_table(self, window, source, self._outside(channels), entries))
         if self._operand.weight_zero_point:
             row["centred"], row["sign"] = 1, (self._operand.weight_zero_point & 255) * 0x01010101
         self.rows = np.stack([*before, row])

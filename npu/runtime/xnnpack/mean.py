@@ -78,6 +78,7 @@ class Mean(CompiledOperation):
         row["weights"], row["stage"] = (address(self._product.packed) + offset for offset in (0, layout.stage_offset))
         row["segments"], row["length"], row["groups"], row["tail"] = layout.segments, layout.length, layout.groups, layout.tail
         row["rows"], row["width"] = batches, 1
+        row["pixel_step"] = row["line_step"] = 8 * layout.segments
         row["out"], row["out_step"] = address(output.array), channels * output.array.itemsize
         row["sign"] = 0 if is_float or self._unsigned else 0x80808080
         row["low"], row["high"] = (int(np.float32(bound).view(np.int32)) for bound in (-math.inf, math.inf))

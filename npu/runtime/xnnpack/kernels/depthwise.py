@@ -1,6 +1,7 @@
 """Depthwise convolutions through an indirection table, 16 channels at a time.
 
-Taps are summed in the order of the filter. 8-bit taps are taken four at a time: their bytes are put side by side in a lane. Of
+Taps are summed in the order of the filter; of nine, the table has the columns of a filter of 3 by 3 one after another, so that
+pixels can share columns. 8-bit taps are taken four at a time: their bytes are put side by side in a lane. Of
 filters of 3 by 3 with a stride of 1, the four are the columns of a row for two neighbouring pixels, each with one weight of 0.
 """
 
@@ -19,6 +20,12 @@ from npu.runtime.xnnpack.kernels.job_code import job_function
 _ARGUMENTS = 8
 _COLUMNS = 4
 """Pixels whose bytes are packed together."""
+_SIDE = 3
+
+
+def _place(tap):  # type: ignore[no-untyped-def]
+    """Where the table has a tap of nine, in bytes."""
+    return 8 * r.COLUMN_BY_COLUMN[tap]
 
 
 def _emit_float(taps):  # type: ignore[no-untyped-def]
@@ -26,10 +33,9 @@ def _emit_float(taps):  # type: ignore[no-untyped-def]
 
     def emit(e, args):  # type: ignore[no-untyped-def]
         row, table, channel, weights, stage, out, pixels, tail = args
-        count, out_step, low, high = e.of_row(row, "segments", "out_step", "low", "high")
+        count, step, out_step, low, high = e.of_row(row, "segments", "pixel_step", "out_step", "low", "high")
         bias, low, high = e.load(FLOATS, stage), e.splat_float(low), e.splat_float(high)
         known = [e.load(FLOATS, weights, 64 * k) for k in range(taps or 0)]
-        step = e.b.mul(count, e.word(8))
 
         def tap(pointers, k, vector, total):  # type: ignore[no-untyped-def]
             pixel = e.load(FLOATS, e.b.add(e.load(WORD, e.b.add(pointers, k)), channel))
@@ -40,7 +46,7 @@ def _emit_float(taps):  # type: ignore[no-untyped-def]
             total = bias
             if taps is not None:
                 for k in range(taps):
-                    total = tap(pointers, e.word(8 * k), known[k], total)
+                    total = tap(pointers, e.word(_place(k)), known[k], total)
             else:
 
                 def over_taps(k, values):  # type: ignore[no-untyped-def]
@@ -64,17 +70,16 @@ def _emit_byte(taps, *, centred):  # type: ignore[no-untyped-def]
 
     def emit(e, args):  # type: ignore[no-untyped-def]
         row, table, channel, weights, stage, out, pixels, tail = args
-        count, out_step, sign = e.of_row(row, "segments", "out_step", "sign")
+        count, step, out_step, sign = e.of_row(row, "segments", "pixel_step", "out_step", "sign")
         (bias,), sign = e.channels(stage, "bias"), e.splat_word(sign)
         flip = e.constant(0) if centred else sign
         begin = [bias, e.constant(0)] if centred else [bias]
         groups = -(-(taps or 0) // 4)
         known = [e.load(LANES, weights, 64 * k) for k in range(groups)]
-        step = e.b.mul(count, e.word(8))
 
-        def four(pointers, at, many):  # type: ignore[no-untyped-def]
-            addresses = [e.b.add(e.load(WORD, e.b.add(pointers, at), 8 * k), channel) for k in range(many)]
-            if many == 1:
+        def four(pointers, places):  # type: ignore[no-untyped-def]
+            addresses = [e.b.add(e.load(WORD, pointers, place), channel) for place in places]
+            if len(places) == 1:
                 return e.b.xor(e.b.zext(e.load(BYTES, addresses[0]), LANES), flip)
             return e.b.xor(e.interleave([e.load(BYTES, address) for address in addresses]), flip)
 
@@ -86,12 +91,13 @@ def _emit_byte(taps, *, centred):  # type: ignore[no-untyped-def]
             totals = begin
             if taps is not None:
                 for g in range(groups):
-                    totals = summed(totals, four(pointers, e.word(32 * g), min(4, taps - 4 * g)), known[g])
+                    places = [_place(tap) for tap in range(4 * g, min(4 * g + 4, taps))]
+                    totals = summed(totals, four(pointers, places), known[g])
             else:
 
                 def over_groups(g, values):  # type: ignore[no-untyped-def]
                     vector = e.load(LANES, e.b.add(weights, e.b.mul(g, e.word(64))))
-                    return summed(values, four(pointers, e.b.mul(g, e.word(32)), 4), vector)
+                    return summed(values, four(e.b.add(pointers, e.b.mul(g, e.word(32))), range(0, 32, 8)), vector)
 
                 totals = e.loop(e.b.lshr(count, e.word(2)), begin, over_groups)
             return e.b.sub(*totals) if centred else totals[0]
@@ -115,11 +121,11 @@ def _emit_byte(taps, *, centred):  # type: ignore[no-untyped-def]
 def _emit_row_pairs(e, args):  # type: ignore[no-untyped-def]
     """A filter of 3 by 3 with a stride of 1: four pixels at a time, of which the last four may come again; at least four.
 
-    The table has four columns of each row of a pixel's window, one more than the filter.
+    The table has one column more than the filters of a row of pixels.
     """
     row, table, channel, weights, stage, out, pixels, tail = args
-    count, out_step, sign = e.of_row(row, "segments", "out_step", "sign")
-    (bias,), sign, step = e.channels(stage, "bias"), e.splat_word(sign), e.b.shl(count, e.word(3))
+    step, out_step, sign = e.of_row(row, "pixel_step", "out_step", "sign")
+    (bias,), sign = e.channels(stage, "bias"), e.splat_word(sign)
     first = [e.load(LANES, weights, 64 * k) for k in range(3)]
     second = [e.b.shl(vector, e.constant(8)) for vector in first]
 
@@ -129,8 +135,8 @@ def _emit_row_pairs(e, args):  # type: ignore[no-untyped-def]
         for pair in range(0, _COLUMNS, 2):
             pointers = e.b.add(table, e.b.mul(step, e.offset(pixel, pair)))
             left = right = bias
-            for k in range(3):
-                places = [e.b.add(e.load(WORD, pointers, 32 * k + 8 * column), channel) for column in range(4)]
+            for k in range(_SIDE):
+                places = [e.b.add(e.load(WORD, pointers, 8 * (_SIDE * column + k)), channel) for column in range(4)]
                 value = e.b.xor(e.interleave([e.load(BYTES, place) for place in places]), sign)
                 left, right = e.dot(left, value, first[k]), e.dot(right, value, second[k])
             totals += [left, right]
@@ -155,9 +161,9 @@ _convolve = choice({key: job_function(f"depthwise_{key}", _ARGUMENTS, body) for 
 
 @kernel(ty.void(ty.int64, ty.int64, ty.int64))
 def depthwise(at, first, last):  # type: ignore[no-untyped-def]
-    """The output rows `first` to `last` (exclusive) of the job at an address; a table row of 9 8-bit taps has 12 entries."""
+    """The output rows `first` to `last` (exclusive) of the job at an address."""
     row = r.jobs_at(at)[0]
-    taps, width, is_byte = row.segments, row.width, row.kind == r.DEPTHWISE_BYTE
+    width, is_byte = row.width, row.kind == r.DEPTHWISE_BYTE
     mode = _FLOAT if not is_byte else _CENTRED if row.centred != 0 else _BYTE
     number = np.int64(2 * mode + (row.length == 9))
     if row.is_by_rows != 0:
@@ -165,7 +171,7 @@ def depthwise(at, first, last):  # type: ignore[no-untyped-def]
     stage_bytes = np.int64(r.CHANNELS_BYTES if is_byte else r.FLOAT_STAGE_BYTES)
     block_bytes = np.int64(16 if is_byte else 64)
     for y in range(first, last):
-        t, o = row.table + y * width * taps * 8, row.out + y * width * row.out_step
+        t, o = row.table + y * row.line_step, row.out + y * width * row.out_step
         for g in range(row.groups):
             tail = row.tail if g + 1 == row.groups else np.int64(16)
             w, s, channel = row.weights + g * row.weight_step, row.stage + g * stage_bytes, g * block_bytes

@@ -15,6 +15,8 @@ from npu.numerics.output_stage import CHANNELS_BYTES as CHANNELS_BYTES
 _FIELDS = (
     "kind",
     "table",  # address of the indirection table: `segments` input addresses for every output pixel
+    "pixel_step",  # of depthwise convolutions: bytes of the table from an output pixel to the next
+    "line_step",  # of depthwise convolutions: bytes of the table from an output row to the next
     "segments",  # stretches of input (kernel taps or rows) per output pixel
     "length",  # elements of a stretch: floats, or groups of four bytes
     "weights",  # address of the packed weights
@@ -56,6 +58,8 @@ FLOAT_STAGE = np.dtype([("bias", np.float32, (16,))])
 REAL_STAGE = np.dtype([("bias", np.int32, (16,)), ("scale", np.float64, (16,))])
 """What products of floats, and those that are scaled in double precision, have for every 16 channels; others have CHANNELS."""
 FLOAT_STAGE_BYTES, REAL_STAGE_BYTES = FLOAT_STAGE.itemsize, REAL_STAGE.itemsize
+COLUMN_BY_COLUMN = (0, 3, 6, 1, 4, 7, 2, 5, 8)
+"""Which entry of the table a depthwise convolution of nine taps reads for each of them."""
 LEFT_SHIFT = 20
 LOW_BITS = 31 - LEFT_SHIFT
 """Of the product of a difference of bytes and a multiplier, these are rounded off: the reference kernel shifts the difference

@@ -102,13 +102,14 @@ def test_bilinear_resizes_equal_the_reference(dtype: DType, corners: bool, half:
 @pytest.mark.seed("X-F-MEAN", "X-Q-MEAN")
 @pytest.mark.parametrize("dtype", [F32, INT8, DType.UINT8])
 @pytest.mark.parametrize("axes", [(1, 2), (2, 1), (2,)])
+@pytest.mark.parametrize("size", [(7, 6), (3, 3), (9, 1)], ids=str)
 @pytest.mark.parametrize("keep", [False, True])
-def test_means_equal_the_reference(dtype: DType, axes: tuple[int, ...], keep: bool) -> None:
+def test_means_equal_the_reference(dtype: DType, axes: tuple[int, ...], size: tuple[int, int], keep: bool) -> None:
     b = ModelBuilder()
     source: dict[str, Any] = {} if dtype is F32 else {"scale": 0.1, "zero_point": 7}
     target: dict[str, Any] = {} if dtype is F32 else {"scale": 0.03, "zero_point": 1}
-    x, axis = b.input((2, 7, 6, 9), dtype, **source), b.constant(np.array(axes, np.int32))
-    shape = tuple(1 if k in axes else n for k, n in enumerate((2, 7, 6, 9)) if keep or k not in axes)
+    x, axis = b.input((2, *size, 9), dtype, **source), b.constant(np.array(axes, np.int32))
+    shape = tuple(1 if k in axes else n for k, n in enumerate((2, *size, 9)) if keep or k not in axes)
     b.output(b.op("MEAN", [x, axis], shape, dtype, attributes=at.ReducerOptions(keep), **target))
     content = b.build()
     inputs = random_inputs(content, 1)
@@ -174,6 +175,23 @@ def _weighted(kind: str, dtype: DType, size: tuple[int, int, int], channels: tup
     window=st.tuples(st.integers(1, 5), st.integers(1, 5), st.sampled_from([1, 2, 3, -2, -3])), seed=st.integers(0, 999),
 )  # fmt: skip
 def test_convolutions_of_any_geometry_equal_the_reference(
+    kind: str, dtype: DType, size: tuple[int, int, int], channels: tuple[int, int], window: tuple[int, int, int], seed: int
+) -> None:
+    _compare_convolution(kind, dtype, size, channels, window, seed)
+
+
+@pytest.mark.parametrize("dtype", [F32, INT8, UINT8])
+@pytest.mark.parametrize("kernel", [(3, 3), (9, 1), (1, 9)], ids=str)
+@pytest.mark.parametrize("width", [1, 3, 4, 5, 12])
+@pytest.mark.parametrize("step", [1, 2, -2])
+def test_depthwise_filters_of_nine_taps_equal_the_reference(
+    dtype: DType, kernel: tuple[int, int], width: int, step: int
+) -> None:
+    for seed in (0, 1):
+        _compare_convolution("DEPTHWISE_CONV_2D", dtype, (2, 5, width), (20, 20), (*kernel, step), seed)
+
+
+def _compare_convolution(
     kind: str, dtype: DType, size: tuple[int, int, int], channels: tuple[int, int], window: tuple[int, int, int], seed: int
 ) -> None:
     reach = tuple((k - 1) * max(-window[2], 1) + 1 for k in window[:2])
