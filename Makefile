@@ -18,10 +18,13 @@ test: ## Run the default tests, two at a time
 	$(PYTHON) -m pytest -n 2 -q
 
 test-all: ## Run every test, long differential runs included
-	$(PYTHON) -m pytest -n 2 -q -m "not browser and not shells and not viewers"
+	$(PYTHON) -m pytest -n 2 -q -m "not browser and not emulator and not shells and not viewers"
 
 test-browser: ## Look at the pages in a headless Chromium of the system
 	$(PYTHON) -m pytest -q -m browser tests/npu/rendering/pages
+
+test-emulator: ## Run the kernels for aarch64 under QEMU, linked by aarch64-linux-gnu-gcc
+	$(PYTHON) -m pytest -q -m emulator tests/sim/functional/test_emulated.py
 
 test-shells: ## Complete commands in zsh and fish
 	$(PYTHON) -m pytest -q -m shells tests/npu/cli
@@ -64,4 +67,4 @@ benchmark: ## Measure speed beside LiteRT and Vela
 	$(PYTHON) -m benchmarks.arena_limits --write docs/arena-limits.md
 	$(PYTHON) benchmarks/cpu_delegate.py
 
-.PHONY: help lint format test test-all test-browser test-shells test-viewers fuzz mutants golden docs site benchmark
+.PHONY: help lint format test test-all test-browser test-emulator test-shells test-viewers fuzz mutants golden docs site benchmark

@@ -44,8 +44,13 @@ class CpuTier:
 
     @property
     def has_dot_product(self) -> bool:
-        """Whether four products of bytes are added to each lane by one instruction (vpdpbusd)."""
-        return "avx512vnni" in self.needs
+        """Whether four products of bytes are added to each lane by one instruction (vpdpbusd, sdot)."""
+        return "avx512vnni" in self.needs or self.has_signed_dot_product
+
+    @property
+    def has_signed_dot_product(self) -> bool:
+        """Whether that instruction takes signed bytes alone (sdot)."""
+        return "dotprod" in self.needs
 
     @property
     def has_byte_masks(self) -> bool:
@@ -66,6 +71,7 @@ TIERS = (
     CpuTier("avx512", X86_64, "x86-64-v4", (*_V3, *_AVX512), "-prefer-256-bit"),
     CpuTier("avx2", X86_64, "x86-64-v3", _V3),
     CpuTier("x86-64", X86_64, "x86-64"),
+    CpuTier("dotprod", AARCH64, "generic", ("dotprod",)),
     CpuTier("aarch64", AARCH64, "generic"),
 )
 """Fastest first, for each machine."""
@@ -92,7 +98,7 @@ def this_machine() -> str:
     return _MACHINES.get(name.lower(), name.lower())
 
 
-_NAMES_OF_LINUX = {"abm": "lzcnt", "bmi1": "bmi", "avx512_vnni": "avx512vnni"}
+_NAMES_OF_LINUX = {"abm": "lzcnt", "bmi1": "bmi", "avx512_vnni": "avx512vnni", "asimddp": "dotprod"}
 """Where Linux calls a feature differently from LLVM."""
 
 
@@ -100,7 +106,7 @@ def _features() -> frozenset[str]:
     """What this CPU and its system can do, by LLVM's names: as Linux says it, since asking LLVM takes a tenth of a command."""
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         for line in file:
-            if line.startswith("flags"):
+            if line.startswith(("flags", "Features")):  # of x86-64, of aarch64
                 return frozenset(_NAMES_OF_LINUX.get(name, name) for name in line.split())
     import llvmlite.binding as llvm
 

@@ -31,6 +31,7 @@ DOUBLES = ir.VectorType(ir.DoubleType(), 16)
 MASK = ir.VectorType(ir.IntType(1), 16)
 _MANGLED = {str(FLOATS): "v16f32", str(LANES): "v16i32", str(BYTES): "v16i8", str(DOUBLES): "v16f64"}
 _DOT = "llvm.x86.avx512.vpdpbusd.512"
+_SIGNED_DOT = "llvm.aarch64.neon.sdot.v4i32.v16i8"
 
 Body = Callable[[IrValue, list[IrValue]], list[IrValue]]
 
@@ -175,6 +176,10 @@ class Emitter:
 
     def dot(self, total: IrValue, unsigned: IrValue, signed: IrValue) -> IrValue:
         """Each lane of `total` plus four products of unsigned by signed bytes, modulo 2**32."""
+        if current().has_signed_dot_product:  # of bytes that are 128 less
+            moved, half = self.b.xor(unsigned, self.constant(0x80808080)), self.constant(0x40404040)
+            corrected = self.dot_signed(self.dot_signed(self.constant(0), half, signed), half, signed)
+            return self.b.add(self.dot_signed(total, moved, signed), corrected)
         if current().has_dot_product:
             return self.call(_DOT, total, unsigned, signed)
         for byte in range(4):
@@ -182,6 +187,17 @@ class Emitter:
             right = self.b.ashr(self.b.shl(signed, self.constant(24 - 8 * byte)), self.constant(24))
             total = self.b.add(total, self.b.mul(left, right))
         return total
+
+    def dot_signed(self, total: IrValue, a: IrValue, b: IrValue) -> IrValue:
+        """Each lane of `total` plus four products of signed bytes, modulo 2**32, by the instruction for it (sdot)."""
+        lanes, of_bytes = ir.VectorType(INT, 4), BYTES
+        function = self.function(_SIGNED_DOT, ir.FunctionType(lanes, [lanes, of_bytes, of_bytes]))
+        quarters = []
+        for k in range(0, 16, 4):
+            order = ir.Constant(lanes, list(range(k, k + 4)))
+            sums, *bytes_of = (self.b.shuffle_vector(value, value, order) for value in (total, a, b))
+            quarters.append(self.b.call(function, [sums, *(self.b.bitcast(value, of_bytes) for value in bytes_of)]))
+        return self.joined(quarters)
 
     def interleave(self, parts: list[IrValue]) -> IrValue:
         """Up to four vectors of 16 bytes as the bytes of 16 lanes, the first lowest; missing ones are undefined."""

@@ -20,6 +20,7 @@ from npu.isa.family import WeightUse, weight_shape
 from npu.isa.operations import Convolution, DepthwiseConvolution, ElementType, FeatureMap, KernelOperation
 from npu.isa.weight_stream.decode import GroupedStream, GroupedWeights
 from npu.native.call import array_address
+from npu.native.cpu import current
 from npu.native.types import offset_of
 from npu.numerics.arrays import Ints
 from npu.records import dataclass
@@ -267,8 +268,8 @@ def _reach(ifm: FeatureMap) -> int:
 
 
 def _input_offset(ifm: FeatureMap) -> int:
-    """What the inputs that the kernels see are larger by."""
-    return ifm.zero_point + 128 - unsigned_offset(ifm.element)
+    """What the inputs that the kernels multiply are larger by: unsigned bytes, unless dot products are of signed ones."""
+    return ifm.zero_point + (0 if current().has_signed_dot_product else 128) - unsigned_offset(ifm.element)
 
 
 def pack_constants(packing: Packing, table: npt.NDArray[np.void], constants: DecodedConstants) -> None:

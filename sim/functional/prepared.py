@@ -42,7 +42,7 @@ _PACKED_AHEAD_BYTES = 1 << 28
 class Tier(Enum):
     """Sets of kernels, fastest first: 8-bit dot-product instructions, vectors of any CPU, general 64-bit loops."""
 
-    VNNI = "vnni"
+    DOT_PRODUCT = "dot product"
     PORTABLE = "portable"
     GENERAL = "general"
 
@@ -84,7 +84,7 @@ class PreparedStream:
 
 def best_tier() -> Tier:
     """The fastest tier that this CPU has kernels for."""
-    return Tier.VNNI if current().has_dot_product else Tier.PORTABLE
+    return Tier.DOT_PRODUCT if current().has_dot_product else Tier.PORTABLE
 
 
 def prepare_operation(decoded: Decoded, memory: NpuMemory, tier: Tier) -> PreparedOperation:
@@ -130,7 +130,7 @@ def run_prepared(
     rows = stream.rows if is_whole else stream.rows[:end]
     while index < end:
         if stream.tier is not Tier.GENERAL:
-            index = run(rows, memory.bases, index, stream.tier is Tier.VNNI, is_repeated)
+            index = run(rows, memory.bases, index, stream.tier is Tier.DOT_PRODUCT, is_repeated)
             if index == end:
                 break
         index += _run_general(stream, index, memory)
@@ -171,7 +171,7 @@ def _count_run(stream: PreparedStream, memory: NpuMemory, threads: StreamThreads
         stream.repeated = RepeatedRows(stream.rows, list(range(len(operations) + 1)))
     else:
         stream.repeated = join_rows(operations, [prepared.row for prepared in stream.operations], places)
-    table, with_dot_product = stream.repeated.table, stream.tier is Tier.VNNI
+    table, with_dot_product = stream.repeated.table, stream.tier is Tier.DOT_PRODUCT
     if threads is not None and threads.share(table):
         stream.repeated.run = threads.bind(table, memory.bases, with_dot_product=with_dot_product)
     else:

@@ -129,7 +129,7 @@ def _changed_kernel(operation: Any, rng: np.random.Generator) -> Any:
 
 
 def _tiers() -> tuple[Tier, ...]:
-    return (Tier.GENERAL, Tier.PORTABLE, *((Tier.VNNI,) if best_tier() is Tier.VNNI else ()))
+    return (Tier.GENERAL, Tier.PORTABLE, *((Tier.DOT_PRODUCT,) if best_tier() is Tier.DOT_PRODUCT else ()))
 
 
 def _memory_after(

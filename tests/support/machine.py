@@ -44,7 +44,7 @@ from tests.naive.operations_weights import encode_plain, encode_records, order
 
 ARENA_BYTES = 1 << 17
 SHRAM = ShramLayout(2, 16, 8)
-TIERS = [tier for tier in Tier if tier is not Tier.VNNI or best_tier() is Tier.VNNI]
+TIERS = [tier for tier in Tier if tier is not Tier.DOT_PRODUCT or best_tier() is Tier.DOT_PRODUCT]
 """What this CPU can run."""
 Constants = tuple[np.ndarray, list[int], list[Scale]]
 """Weights (O, KH, KW, I), and the bias and scale of each output channel."""
@@ -273,9 +273,9 @@ class Workbench:
         outputs, kernel, element = operation.ofm.depth, operation.kernel, operation.ifm.element
         reach = self.choose(127, 127, 7, 1) if self.plain else self.choose(127, 255, 7)
         weights = self.rng.integers(-reach - (reach == 127), reach + 1, (outputs, kernel.height, kernel.width, inputs))
-        bits = 20 if element.bits == 8 else 30
-        biases = [self.number(-(1 << bits), 1 << bits) for _ in range(outputs)]
         sums = (kernel.height * kernel.width * inputs).bit_length() // 2 + reach.bit_length() + element.bits - 3
+        bits = self.choose(20, sums, sums, sums) if element.bits == 8 else 30  # larger ones than sums saturate most outputs
+        biases = [self.number(-(1 << bits), 1 << bits) for _ in range(outputs)]
         return weights, biases, [self.scale(element, sums) for _ in range(outputs)]
 
     def pooling(self) -> Pooling:

@@ -24,6 +24,7 @@ from sim.functional.kernels.stage import stage_function
 
 COLUMNS = 8 if current().has_byte_masks else 4
 """Pixels of a line whose sums are in registers at a time."""
+_HAS_DENSE_COLUMNS = current().has_dot_product and current().has_byte_masks
 _PAIR_STARTS = (0, 1, -1, -2)
 """Where parts begin for which `spread` makes weights, in columns from the first of a pair."""
 _SPREAD_BYTES = 64 * len(_PAIR_STARTS)
@@ -42,8 +43,8 @@ class _Columns:
 
     def __init__(self, e, row):  # type: ignore[no-untyped-def]
         self.e = e
-        self.padding, self.pixel, self.in_width, table = e.of_row(row, "padding_pixel", "in_pixel", "in_width", "limits")
-        self.flip = e.load(BYTES, table)
+        self.padding, self.pixel, self.in_width = e.of_row(row, "padding_pixel", "in_pixel", "in_width")
+        self.flip = e.input_flips(row, BYTES)
 
     def weights(self, at, starts):  # type: ignore[no-untyped-def]
         """Of a row of a part, for pixels that begin so many columns after a lane."""
@@ -55,7 +56,7 @@ class _Columns:
 
     def dot(self, total, inputs, weights):  # type: ignore[no-untyped-def]
         """The total and the products of a lane."""
-        return self.e.dot(total, inputs, weights)
+        return self.e.dot_inputs(total, inputs, weights)
 
     def locate(self, column, steps):  # type: ignore[no-untyped-def]
         """What all rows share, for lanes that begin `steps` columns after `column`."""
@@ -99,7 +100,7 @@ class _DenseColumns(_Columns):
 
     def __init__(self, e, row):  # type: ignore[no-untyped-def]
         super().__init__(e, row)
-        self.flips = e.limit(row, "flip_inputs")
+        self.flips = e.input_flips(row, LANES)
         self.outside = e.b.xor(e.load(LANES, self.padding), self.flips)
 
         self.pixel = e.word(-1)
@@ -134,7 +135,7 @@ def _fetch_columns(e, padding, flip, start, step, *columns):  # type: ignore[no-
 
 
 def _fetch_pair(e, padding, flip, start, step, *columns):  # type: ignore[no-untyped-def]
-    return e.b.zext(e.b.shuffle_vector(*_load_columns(e, padding, flip, start, step, columns), _IN_TURN), SHORTS)
+    return e.widened_inputs(e.b.shuffle_vector(*_load_columns(e, padding, flip, start, step, columns), _IN_TURN))
 
 
 def _fetch_dense(e, outside, flips, start, mask, distance, inside):  # type: ignore[no-untyped-def]
@@ -258,9 +259,11 @@ def _lines(name, columns):  # type: ignore[no-untyped-def]
 
 _ways = [*_lines("portable_depthwise", _PairColumns), _line("portable_depthwise_2", _PairColumns, shared=2)]
 if current().has_dot_product:
-    _ways += [*_lines("vnni_depthwise", _Columns), *_lines("vnni_depthwise_dense", _DenseColumns)]
+    _ways += _lines("dot_depthwise", _Columns)
+if _HAS_DENSE_COLUMNS:
+    _ways += _lines("dot_depthwise_dense", _DenseColumns)
     for shared, lines in ((2, 1), (1, 2)):
-        _ways.append(_line(f"vnni_depthwise_dense_3_{shared}", _DenseColumns, shared=shared, height=3, lines=lines))
+        _ways.append(_line(f"dot_depthwise_dense_3_{shared}", _DenseColumns, shared=shared, height=3, lines=lines))
 convolve_line = choice(dict(enumerate(_ways)))
 """Of the portable ones, of which 2 is for a stride of 2, or, from 3 on, of those with 8-bit dot products, of these from 5 on
 for columns side by side, from 7 on with windows of one part of 3 rows: 7 with a stride of 2, 8 computes two lines."""
@@ -276,7 +279,9 @@ def convolve(at, bases, with_dot_product, first, last):  # type: ignore[no-untyp
     base, out_base = r.base_of(bases, row.in_region, np.int64(0)), r.base_of(bases, row.out_region, row.sums)
     best = np.int64(1 if row.stride == 1 else 0)
     if with_dot_product:
-        best += 3 if row.in_pixel != 16 else (7 if row.segments == 1 and row.dwords == 3 and row.stride <= 2 else 5)
+        best += 3
+        if _HAS_DENSE_COLUMNS and row.in_pixel == 16:
+            best += 4 if row.segments == 1 and row.dwords == 3 and row.stride <= 2 else 2
     elif row.stride == 2:
         best = np.int64(2)
     parts = row.segments * row.dwords

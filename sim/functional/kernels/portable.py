@@ -13,6 +13,7 @@ import numpy as np
 from llvmlite import ir
 
 from npu.native import types as ty
+from npu.native.cpu import current
 from npu.native.emit import BYTE, INT, LANES, SHORTS, WORD, choice
 from npu.native.kernel import keep, kernel
 from sim.functional.kernels import rows as r
@@ -34,19 +35,24 @@ def prepare(e, weights):  # type: ignore[no-untyped-def]
 
 def _emit_collect(e, args):  # type: ignore[no-untyped-def]
     row, pixels, base, count, target = args
-    segments, segment_count, dwords, limits = e.of_row(row, "segment_table", "segments", "dwords", "limits")
+    segments, segment_count, dwords = e.of_row(row, "segment_table", "segments", "dwords")
     one = e.word(1)
 
     def some_dwords(size):  # type: ignore[no-untyped-def]
         """What makes `size` words ready."""
         narrow = ir.VectorType(BYTE, 4 * size)
-        flip, none = e.load(narrow, limits), ir.Constant(narrow, None)
-        order = [place for k in range(0, 4 * size, 4) for n in (0, 2, 1, 3) for place in (k + n, 4 * size)]
+        flip = e.input_flips(row, narrow)
+        order = [k + n for k in range(0, 4 * size, 4) for n in (0, 2, 1, 3)]
+        turn = ir.Constant(ir.VectorType(INT, 4 * size), order)
+        with_zeros = ir.Constant(ir.VectorType(INT, 8 * size), [place for n in order for place in (n, 4 * size)])
 
         def ready(_index, carried):  # type: ignore[no-untyped-def]
             source, to = carried
             inputs = e.b.xor(e.load(narrow, source), flip)
-            e.store(e.b.shuffle_vector(inputs, none, ir.Constant(ir.VectorType(INT, 8 * size), order)), to)
+            if current().has_signed_dot_product:  # which the inputs are made for
+                e.store(e.widened_inputs(e.b.shuffle_vector(inputs, inputs, turn)), to)
+            else:  # one shuffle, where widening would be a second
+                e.store(e.b.shuffle_vector(inputs, ir.Constant(narrow, None), with_zeros), to)
             return [e.offset(source, 4 * size), e.offset(to, 8 * size)]
 
         return ready

@@ -16,7 +16,7 @@ if is_making():
     from sim.functional.kernels.elementwise import combine
 
     if current().has_dot_product:
-        from sim.functional.kernels import vnni as fastest
+        from sim.functional.kernels import dot as fastest
     else:
         fastest = portable  # type: ignore[misc]
 

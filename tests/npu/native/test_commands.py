@@ -52,7 +52,7 @@ def test_libraries_are_made_ahead_for_another_cpu(cache: Path) -> None:
 
 def test_an_unknown_cpu_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["warm-up", "--cpu", "z80"]) == 1
-    assert "a CPU must be one of vnni, avx512, avx2, x86-64, aarch64, got 'z80'" in capsys.readouterr().err
+    assert "a CPU must be one of vnni, avx512, avx2, x86-64, dotprod, aarch64, got 'z80'" in capsys.readouterr().err
 
 
 def test_the_version_tells_which_libraries_are_used(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:

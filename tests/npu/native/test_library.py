@@ -171,7 +171,7 @@ def test_a_numba_told_to_make_code_for_another_cpu_is_not_obeyed(made: Path, tmp
 
 def test_a_cpu_that_this_one_is_not_is_refused() -> None:
     done = python("from npu.native.cpu import current; current()", NPULAB_CPU="z80")
-    assert done.stderr.endswith("a CPU must be one of vnni, avx512, avx2, x86-64, aarch64, got 'z80'\n")
+    assert done.stderr.endswith("a CPU must be one of vnni, avx512, avx2, x86-64, dotprod, aarch64, got 'z80'\n")
 
 
 def test_a_library_changes_with_all_that_its_kernels_use() -> None:

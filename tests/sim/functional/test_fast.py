@@ -98,6 +98,19 @@ def test_a_depthwise_window_of_any_size_is_exact_on_the_fast_kernels(window: str
         assert_exact(bench, in_one_tile(operation), rows.DEPTHWISE)
 
 
+@pytest.mark.parametrize("is_depthwise", [False, True])
+def test_random_convolutions_have_outputs_that_their_products_decide(is_depthwise: bool) -> None:
+    inside = []
+    for seed in range(20):
+        bench = Workbench(seed, plain=True)
+        operation = bench.windowed(*WINDOWS["3x3 padded"], (4, 5), 16, None if is_depthwise else 32)
+        memory = bench.memory()
+        run_operation(operation, memory)
+        outputs = Machine(bench.variant).feature_map(operation.ofm, memory)
+        inside.append(np.mean((outputs > operation.ofm.element.minimum) & (outputs < operation.ofm.element.maximum)))
+    assert np.mean(inside) > 0.1  # with biases far beyond the sums it was 0.02, and wrong products went unseen
+
+
 @pytest.mark.parametrize("size", [(1, 1), (2, 9), (5, 19), (4, 8)], ids=str)
 @pytest.mark.parametrize("strides", [(1, 1), (2, 2), (2, 1), (1, 2), (3, 3)], ids=str)
 def test_depthwise_windows_of_three_rows_are_exact_for_any_number_of_lines(

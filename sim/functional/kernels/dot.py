@@ -1,4 +1,4 @@
-"""Fast kernels for CPUs with 8-bit dot-product instructions (AVX-512 VNNI), written as LLVM vector code.
+"""Fast kernels for CPUs with 8-bit dot-product instructions (AVX-512 VNNI, NEON sdot), written as LLVM vector code.
 
 Each kernel gives the bytes of the portable one. Sums are 32-bit modulo 2**32; the plan has proven that the true sums fit.
 """
@@ -11,6 +11,7 @@ import numpy as np
 from llvmlite import ir
 
 from npu.native import types as ty
+from npu.native.cpu import current
 from npu.native.emit import INT, LANES, PAIRS, WORD, choice
 from npu.native.kernel import kernel
 from sim.functional.kernels import rows as r
@@ -23,7 +24,7 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
     def emit(e, args):  # type: ignore[no-untyped-def]
         row, base, weights, stage, out_base, tail, first_pixel, last_pixel = args
         table, segments, dwords, brick = e.of_row(row, "input_table", "segments", "dwords", "out_brick")
-        flip, inputs = e.limit(row, "flip_inputs"), e.b.mul(segments, dwords)
+        flip, inputs = e.input_flips(row, LANES), e.b.mul(segments, dwords)
         weight_step = e.b.shl(inputs, e.word(6))
         stages = [e.offset(stage, r.CHANNELS_BYTES * n) for n in range(width)]
         biases = [e.channels(of_group, "bias")[0] for of_group in stages]
@@ -46,7 +47,7 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
                 for k in range(height):
                     value = e.b.xor(e.splat(e.load(INT, e.b.add(pixels[k], at))), flip)
                     for n in range(width):
-                        totals[k * width + n] = e.dot(totals[k * width + n], value, vectors[n])
+                        totals[k * width + n] = e.dot_inputs(totals[k * width + n], value, vectors[n])
                 return [e.offset(values[0], 64), *totals]
 
             totals = e.loop(inputs, [weights] + biases * height, over_inputs)[1:]
@@ -60,10 +61,14 @@ def _tile(height, width):  # type: ignore[no-untyped-def]
         count = e.b.sub(last_pixel, first_pixel)
         e.loop(e.b.sdiv(e.offset(count, height - 1), e.word(height)), [], over_tiles)
 
-    return stage_function(f"vnni_tile_{height}_{width}", 8, emit)
+    return stage_function(f"dot_tile_{height}_{width}", 8, emit)
 
 
 _SINGLE, _PAIRS = 10, 20
+_HAS_WIDE_VECTORS = current().has_byte_masks
+_HEIGHTS = {1: 12, 2: 8, 3: 8, 4: 6} if _HAS_WIDE_VECTORS else {1: 6}
+"""Pixels of a tile by groups of channels: sums that 32 registers hold beside weights and an input."""
+_WIDEST, _TALLEST = max(_HEIGHTS), max(_HEIGHTS.values())
 
 
 def _pair_tile(height):  # type: ignore[no-untyped-def]
@@ -78,7 +83,7 @@ def _pair_tile(height):  # type: ignore[no-untyped-def]
     def emit(e, args):  # type: ignore[no-untyped-def]
         row, base, weights, stage, out_base, tail, first_pixel, last_pixel = args
         table, segments, dwords = e.of_row(row, "input_table", "segments", "dwords")
-        flip, pairs = e.b.bitcast(e.limit(row, "flip_inputs"), PAIRS), e.b.lshr(e.b.mul(segments, dwords), e.word(1))
+        flip, pairs = e.input_flips(row, PAIRS), e.b.lshr(e.b.mul(segments, dwords), e.word(1))
         (bias,) = e.channels(stage, "bias")
         none = e.constant(0)
 
@@ -104,7 +109,7 @@ def _pair_tile(height):  # type: ignore[no-untyped-def]
                 for k in range(height):
                     value = e.b.bitcast(e.b.xor(e.splat_pair(e.load(WORD, e.b.add(pixels[k], at))), flip), LANES)
                     for half in range(2):
-                        totals[2 * k + half] = e.dot(totals[2 * k + half], value, vectors[half])
+                        totals[2 * k + half] = e.dot_inputs(totals[2 * k + half], value, vectors[half])
                 return [e.offset(values[0], 128), *totals]
 
             totals = e.loop(pairs, [weights] + first * height, over_pairs)[1:]
@@ -115,13 +120,13 @@ def _pair_tile(height):  # type: ignore[no-untyped-def]
         count = e.b.sub(last_pixel, first_pixel)
         e.loop(e.b.sdiv(e.offset(count, height - 1), e.word(height)), [], over_tiles)
 
-    return stage_function(f"vnni_pair_tile_{height}", 8, emit)
+    return stage_function(f"dot_pair_tile_{height}", 8, emit)
 
 
 tile = choice(
-    {width: _tile(height, width) for width, height in ((1, 12), (2, 8), (3, 8), (4, 6))}
+    {width: _tile(height, width) for width, height in _HEIGHTS.items()}
     | {_SINGLE + width: _tile(1, width) for width in (1, 4)}
-    | {_PAIRS: _pair_tile(8)}
+    | ({_PAIRS: _pair_tile(8)} if _HAS_WIDE_VECTORS else {})
 )
 """By groups of channels, and `_SINGLE` more for tiles of one pixel; `_PAIRS` for one group and an even number of words."""
 
@@ -141,15 +146,15 @@ def convolve(at, bases, first, last):  # type: ignore[no-untyped-def]
     done = block
     while done < end:
         left = end - done
-        width = np.int64(4)
-        if left <= 4:
+        width = np.int64(_WIDEST)
+        if left <= _WIDEST:
             width = left
-        elif (left % 4 != 0 and left % 3 == 0) or left == 5:
+        elif _WIDEST == 4 and ((left % 4 != 0 and left % 3 == 0) or left == 5):
             width = np.int64(3)
         shape = width
-        if width == 1 and row.dwords % 2 == 0:
+        if _HAS_WIDE_VECTORS and width == 1 and row.dwords % 2 == 0:
             shape = np.int64(_PAIRS)
-        if row.pixels < 12:
+        if row.pixels < _TALLEST:
             width = np.int64(4) if left >= 4 else np.int64(1)
             shape = _SINGLE + width
         tail = row.tail if done + width == row.blocks else np.int64(16)
