@@ -18,6 +18,7 @@ from npu.graph.graph import Quantization, Tensor
 from npu.graph.idle import VIEWS
 from npu.graph.map_types import WITH_ANY_ZERO_POINT, ZERO_POINTS, pair_of, shown
 from npu.graph.operands import Shape
+from npu.graph.ops import is_matrix_of_weights
 from npu.graph.permutation import cut_for_copies, is_permutation, moved_axes
 from npu.isa.rules import MAX_EXTENT
 
@@ -97,6 +98,23 @@ def weight_quantization(view: OpView) -> Iterator[Observed]:
         return
     positive = bool(np.all(np.isfinite(quantization.scales)) and np.all(quantization.scales > 0))
     yield Observed("weights", "positive scales" if positive else "a scale that is not positive")
+
+
+def matrices(view: OpView) -> Iterator[Observed]:
+    """The types of the two matrices, and which is a constant of weights."""
+    left, right = view.input(0), view.input(1)
+    if left is not None and right is not None:
+        constant = "constant " if is_matrix_of_weights(view.op, 1, right) else ""
+        yield Observed("matrices", f"{left.dtype}, {constant}{right.dtype}")
+
+
+def matrix_quantization(view: OpView) -> Iterator[Observed]:
+    """Whether a constant matrix has scales, and a zero point that a matrix of the other's type may have."""
+    left, right = view.input(0), view.input(1)
+    if left is not None and right is not None and is_matrix_of_weights(view.op, 1, right):
+        kind, point = has_scale(right.quantization), _zero_point(right)
+        is_fit = left.dtype not in ZERO_POINTS or fits_type((point, left.dtype))
+        yield Observed("constant matrix", kind if is_fit else f"zero point {point}")
 
 
 def weight_zero_points(view: OpView) -> Iterator[Observed]:

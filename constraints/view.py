@@ -9,7 +9,7 @@ from typing import Any
 
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
 from npu.graph.operands import Role
-from npu.graph.ops import inputs_with
+from npu.graph.ops import inputs_with, is_matrix_of_weights
 from npu.hardware.variant import Variant
 from npu.memo import cached_property
 from npu.records import dataclass
@@ -51,7 +51,11 @@ class OpView:
     def inputs(self) -> tuple[tuple[str, Tensor], ...]:
         """Feature maps that are read, with what to call them."""
         tensors = ((position, self.input(position)) for position in inputs_with(Role.FEATURE_MAP, self.op))
-        return tuple((f"input {position}", tensor) for position, tensor in tensors if tensor is not None)
+        return tuple(
+            (f"input {position}", tensor)
+            for position, tensor in tensors
+            if tensor is not None and not is_matrix_of_weights(self.op, position, tensor)
+        )
 
     @cached_property
     def outputs(self) -> tuple[tuple[str, Tensor], ...]:

@@ -8,6 +8,7 @@ interpreter and estimates look here. An operator without signature is known by n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from enum import Enum, auto
 
@@ -15,7 +16,8 @@ from npu.graph import attributes as options
 from npu.graph import attributes_2 as options_2
 from npu.graph import macs, map_types, quantizations
 from npu.graph.attributes import Attributes
-from npu.graph.graph import Op
+from npu.graph.dtype import DType
+from npu.graph.graph import Op, Tensor
 from npu.graph.map_types import MapTypes
 from npu.graph.operands import OperandSchema, Role, parse, positions
 from npu.graph.shapes import cells, common, gathers, moves, parts, windows
@@ -264,7 +266,7 @@ OPS: tuple[Operator, ...] = (
     Operator("DENSIFY", 124, options.DensifyOptions, "ifm -> ofm", common.same),
     Operator("SEGMENT_SUM", 125, options.SegmentSumOptions, "ifm segments -> ofm", gathers.segments),
     Operator("BATCH_MATMUL", 126, options.BatchMatMulOptions, "ifm ifm2 -> ofm", windows.batch_matmul, macs=macs.matmul,
-             cost=Cost.MATMUL, npu=map_types.INT8),
+             cost=Cost.MATMUL, npu=map_types.SIGNED),
     Operator("PLACEHOLDER_FOR_GREATER_OP_CODES", 127),
     Operator("CUMSUM", 128, options.CumsumOptions, "ifm axis -> ofm", common.same),
     Operator("CALL_ONCE", 129, options.CallOnceOptions, "->"),
@@ -368,6 +370,12 @@ def inputs_with(role: Role, op: Op) -> tuple[int, ...]:
     if row is None or row.operands is None:
         return tuple(range(len(op.inputs))) if role is Role.FEATURE_MAP else ()
     return positions(row.operands, role, len(op.inputs))
+
+
+def is_matrix_of_weights(op: Op, position: int, tensor: Tensor) -> bool:
+    """Whether an input is the constant int8 matrix of a BATCH_MATMUL, one for all batches: weights rather than a map."""
+    is_right = op.kind == "BATCH_MATMUL" and position == 1 and tensor.data is not None and not tensor.is_variable
+    return is_right and tensor.dtype is DType.INT8 and tensor.elements == math.prod(tensor.shape[-2:])
 
 
 def kind_of_code(code: int) -> str:

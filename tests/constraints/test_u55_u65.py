@@ -111,6 +111,16 @@ def transposed(
     return ops.op_model("TRANSPOSE_CONV", inputs, [result], made)
 
 
+def product(types: str, scales: str = "per tensor") -> Model:
+    left, right = types.removesuffix(" ").split(", ")
+    second = ops.tensor((1, 4, 5), DType[right.removeprefix("constant ").upper()], data=1 if "constant" in right else None)
+    quantization = {"none": None, "per channel": ops.quantization([0.1] * 5)}.get(scales, second.quantization)
+    second = replace(second, quantization=quantization)
+    dtype = DType[left.upper()]
+    inputs = [ops.tensor((1, 8, 4), dtype), second]
+    return ops.op_model("BATCH_MATMUL", inputs, [ops.tensor((1, 8, 5), dtype)], options.BatchMatMulOptions())
+
+
 def transposed_sum(total: int) -> Model:
     full, rest = divmod(total, 127)
     values = np.zeros((1, 1, 1, 65600), np.int8)
@@ -373,6 +383,8 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-W-4": scale_count,
     "N-W-7": typed_weights,
     "N-CONV-1": filter_channels,
+    "N-BMM-1": lambda v: product(v),
+    "N-BMM-2": lambda v: product("int16, constant int8", v),
     "N-CAT-1": joined,
     "N-PAD-1": lambda v: ops.pad(is_constant=v == "constant"),
     "N-PAD-2": lambda v: ops.pad(((0, 0), (v, 0), (0, 0), (0, 0))),

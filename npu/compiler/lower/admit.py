@@ -15,9 +15,9 @@ from npu.graph.attributes import FusedActivation
 from npu.graph.consistency import inconsistency, operands_of
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
-from npu.graph.map_types import WEIGHT_TYPES, pair_of, shown, zero_points
+from npu.graph.map_types import WEIGHT_TYPES, ZERO_POINTS, pair_of, shown, zero_points
 from npu.graph.operands import Mismatch, Operands, Role, count_defect
-from npu.graph.ops import BY_NAME, MAP_TYPES, Operator, inputs_with
+from npu.graph.ops import BY_NAME, MAP_TYPES, Operator, inputs_with, is_matrix_of_weights
 from npu.graph.permutation import is_permutation
 from npu.graph.shapes.windows import transposed_shape
 from npu.isa.rules import MAX_EXTENT
@@ -77,7 +77,8 @@ def _operand_defect(row: Operator, op: Op, *, needs_options: bool) -> Defect:
 
 def _inputs(graph: Graph, op: Op, role: Role) -> list[Tensor]:
     """The inputs with a role that are given."""
-    return [graph.tensors[index] for position in inputs_with(role, op) if (index := op.inputs[position]) != ABSENT]
+    given = ((at, graph.tensors[op.inputs[at]]) for at in inputs_with(role, op) if op.inputs[at] != ABSENT)
+    return [tensor for position, tensor in given if not is_matrix_of_weights(op, position, tensor)]
 
 
 def _map_defect(graph: Graph, op: Op) -> Defect:
@@ -175,6 +176,20 @@ def of_the_declared_size(operands: Operands) -> Defect:
         transposed_shape(operands, operands.outputs[0].shape)
     except Mismatch as mistake:
         return str(mistake)
+    return None
+
+
+def of_eight_bit_factors(operands: Operands) -> Defect:
+    """Matrices of int8, or one of int16 times a constant one of int8, whose scales and zero point are fit for weights."""
+    right = operands.tensor(1)
+    if right.dtype is not DType.INT8:
+        return f"the right matrix must be int8, got {right.dtype}"
+    quantization = right.quantization
+    if quantization is None or not quantization.scales.size or not (quantization.scales > 0).all():
+        return f"matrix {right.name} must have scales above 0"
+    low, high = ZERO_POINTS.get(operands.tensor(0).dtype, (0, 0))
+    if not all(low <= point <= high for point in quantization.zero_points.tolist()):
+        return f"matrix {right.name} must have zero points in [{low}, {high}]"
     return None
 
 

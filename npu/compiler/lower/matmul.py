@@ -6,18 +6,20 @@ a row of the result, or a column of it, whichever are fewer. A constant matrix i
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
 from npu.compiler.ir import View
 from npu.compiler.lower.builder import Builder, Finish
-from npu.compiler.lower.convolution import make_weights, weight_values
+from npu.compiler.lower.convolution import accumulator_rounding, make_weights, weight_values
 from npu.compiler.lower.geometry import crop
 from npu.compiler.lower.quantize import register_scale
 from npu.compiler.lower.transpose import permute
 from npu.graph.attributes import BatchMatMulOptions
-from npu.graph.graph import ABSENT, Op
+from npu.graph.graph import ABSENT, Op, Tensor
+from npu.graph.ops import is_matrix_of_weights
 from npu.isa.operations import INT32, ElementwiseMode, PoolingMode, Rounding, Scale
 
 
@@ -26,10 +28,9 @@ def lower_batch_matmul(builder: Builder, op: Op) -> None:
     options = op.attributes
     assert isinstance(options, BatchMatMulOptions)
     finish = builder.finish(op)
-    factor = float(builder.scale(op.inputs[0])) * float(builder.scale(op.inputs[1])) / float(builder.scale(op.outputs[0]))
+    factor = math.prod(_scale(builder.tensor(tensor)) for tensor in op.inputs[:2]) / float(builder.scale(op.outputs[0]))
     left = _matrix(builder, op.inputs[0], is_transposed=options.adj_x)
-    right = builder.tensor(op.inputs[1])
-    if right.data is not None and right.elements == right.shape[-1] * right.shape[-2]:
+    if is_matrix_of_weights(op, 1, builder.tensor(op.inputs[1])):
         _by_weights(builder, op, left, factor, finish, is_stored_by_rows=not options.adj_y)
         return
     columns = _matrix(builder, op.inputs[1], is_transposed=not options.adj_y)
@@ -41,6 +42,12 @@ def lower_batch_matmul(builder: Builder, op: Op) -> None:
     target = builder.result(finish)
     if ofm.storage is not target.storage:
         builder.copy(ofm, target)
+
+
+def _scale(tensor: Tensor) -> float:
+    """The scale of an operand; LiteRT's kernel takes 0 for one that has several (docs/operator-types.md)."""
+    assert tensor.quantization is not None
+    return float(tensor.quantization.scales[0]) if tensor.quantization.scales.size == 1 else 0.0
 
 
 def _matrix(builder: Builder, tensor: int, *, is_transposed: bool) -> View:
@@ -66,8 +73,9 @@ def _by_weights(builder: Builder, op: Op, left: View, factor: float, finish: Fin
     values = weight_values(builder, op, op.inputs[1])
     values = values.reshape(values.shape[-2:])
     values = values.T if is_stored_by_rows else values
-    weights = make_weights(builder, op, values.reshape(len(values), 1, 1, -1), ABSENT, [factor], Rounding.DOUBLE)
-    builder.convolve(left, builder.result(finish), weights, finish=finish)
+    rounding = accumulator_rounding(builder, op.inputs[0], ABSENT)
+    weights = make_weights(builder, op, values.reshape(len(values), 1, 1, -1), ABSENT, [factor], rounding)
+    builder.convolve(left, builder.result(finish), weights, finish=finish, rounding=rounding)
 
 
 def _multiply(builder: Builder, rows: View, columns: View, ofm: View, number: int, scale: Scale, finish: Finish) -> None:

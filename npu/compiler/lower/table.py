@@ -37,7 +37,7 @@ LOWERED: Mapping[str, Lowering] = {
     "ADD": Lowering("elementwise.lower_add"),
     "ARG_MAX": Lowering("arg_max.lower_arg_max", admit.over_the_last_axis),
     "AVERAGE_POOL_2D": Lowering("pooling.lower_average_pool", needs_options=True),
-    "BATCH_MATMUL": Lowering("matmul.lower_batch_matmul", needs_options=True),
+    "BATCH_MATMUL": Lowering("matmul.lower_batch_matmul", admit.of_eight_bit_factors, needs_options=True),
     "CONCATENATION": Lowering("memory.lower_concatenation", needs_options=True),
     "CONV_2D": Lowering("convolution.lower_convolution", needs_options=True),
     "DEPTHWISE_CONV_2D": Lowering("convolution.lower_depthwise", needs_options=True),

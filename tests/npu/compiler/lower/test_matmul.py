@@ -28,16 +28,17 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], bool]] = {
 }
 
 
-def product(case: str, seed: int) -> bytes:
+def product(case: str, seed: int, dtype: DType = DType.INT8) -> bytes:
     """Random sizes, scales and zero points."""
     rng, b = np.random.default_rng(seed), ModelBuilder()
     first, second, is_constant = CASES[case]
     rows, inner, columns = (int(n) for n in rng.integers(1, 40, 3))
     adj_x, adj_y = (bool(n) for n in rng.integers(0, 2, 2))
     zeros = [int(n) for n in rng.integers(-20, 20, 3)]
+    zeros = zeros if dtype is DType.INT8 else [0, 0, 0]
     x_shape = (*first, *((inner, rows) if adj_x else (rows, inner)))
     y_shape = (*second, *((columns, inner) if adj_y else (inner, columns)))
-    x = b.input(x_shape, DType.INT8, scale=0.02, zero_point=zeros[0])
+    x = b.input(x_shape, dtype, scale=0.02, zero_point=zeros[0])
     if is_constant:
         values = rng.integers(-128, 128, y_shape).astype(np.int8)
         y = b.constant(values, scale=0.03, zero_point=zeros[1])
@@ -45,7 +46,7 @@ def product(case: str, seed: int) -> bytes:
         y = b.input(y_shape, DType.INT8, scale=0.03, zero_point=zeros[1])
     shape = (*np.broadcast_shapes(first, second), rows, columns)
     scale, options = 0.05 * float(np.sqrt(inner)), at.BatchMatMulOptions(adj_x, adj_y)
-    b.output(b.op("BATCH_MATMUL", [x, y], shape, DType.INT8, scale, zeros[2], attributes=options))
+    b.output(b.op("BATCH_MATMUL", [x, y], shape, dtype, scale, zeros[2], attributes=options))
     return b.build()
 
 
@@ -61,3 +62,34 @@ def test_products_are_exact(case: str, target: str, tmp_path: Path) -> None:
         (expected,) = run_reference(content, inputs)
         np.testing.assert_array_equal(found, expected)
         assert len(np.unique(expected)) > min(10, expected.size // 2)
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-64", "ethos-u65-256"])
+def test_products_of_16_bits_with_a_constant_are_exact(target: str, tmp_path: Path) -> None:
+    for seed in range(6):
+        content = product("right constant", seed, DType.INT16)
+        npu.compile(content, target=target).save(tmp_path / "m.tflite")
+        assert [is_npu_job(op) for op in read_model(tmp_path / "m.tflite").graphs[0].ops] == [True]
+        inputs = random_inputs(content, seed)
+        (found,) = run(npu.Interpreter(str(tmp_path / "m.tflite")), inputs)
+        (expected,) = run_reference(content, inputs)
+        np.testing.assert_array_equal(found, expected)
+        assert len(np.unique(expected)) > min(10, expected.size // 2)
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16], ids=str)
+def test_a_constant_with_several_scales_is_taken_as_the_reference_takes_it(dtype: DType, tmp_path: Path) -> None:
+    """LiteRT's kernel reads the one scale of the tensor, which is 0 there: everything becomes the zero point."""
+    b = ModelBuilder()
+    point = 5 if dtype is DType.INT8 else 0
+    x = b.input((2, 6, 8), dtype, scale=0.02)
+    y = b.constant(np.arange(32, dtype=np.int8).reshape(8, 4), scale=[0.1, 0.2, 0.3, 0.4], zero_point=[0] * 4, axis=1)
+    b.output(b.op("BATCH_MATMUL", [x, y], (2, 6, 4), dtype, 0.5, point, attributes=at.BatchMatMulOptions()))
+    content = b.build()
+    npu.compile(content).save(tmp_path / "m.tflite")
+    assert [is_npu_job(op) for op in read_model(tmp_path / "m.tflite").graphs[0].ops] == [True]
+    inputs = random_inputs(content, 0)
+    (found,) = run(npu.Interpreter(str(tmp_path / "m.tflite")), inputs)
+    (expected,) = run_reference(content, inputs)
+    np.testing.assert_array_equal(found, expected)
+    assert set(np.unique(expected)) == {point}
