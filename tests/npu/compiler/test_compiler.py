@@ -341,6 +341,7 @@ def test_mobilenet_fits_small_arenas(budget: int) -> None:
     assert all(op.device is Device.NPU for op in compiled.placement.ops)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("mobilenet_v2_1.0_224_INT8" not in shared_models(), reason="the model is not beside the project")
 def test_mobilenet_needs_no_more_memory_than_with_vela_where_size_counts() -> None:
     content = shared_models()["mobilenet_v2_1.0_224_INT8"].read_bytes()
