@@ -21,6 +21,7 @@ from npu.graph.attributes import (
 )
 from npu.graph.graph import Graph, Model, Tensor
 from npu.numerics.arrays import Array
+from npu.runtime.operators.lut import table_16bit
 from npu.tflite.writer import write_model
 
 from tests.naive.lstm import STREAM, Cell
@@ -154,6 +155,34 @@ def logistic_int16(model: Model, inputs: Sequence[Array]) -> Array:
 def tanh_int16(model: Model, inputs: Sequence[Array]) -> Array:
     """TANH int16: as LOGISTIC."""
     return _of_every(inputs[0], tanh, _fraction_bits(model))
+
+
+def softmax_int16(model: Model, inputs: Sequence[Array]) -> Array:
+    """SOFTMAX int16: TFLite's tables and roundings; a distance from the maximum beyond the table takes its last entry.
+
+    LiteRT shifts the distance in 32 bits, and changes its sign for input scales above 5.
+    """
+    multiplier = _multiplier(float(_scale(_ends(model.graphs[0])[0])) * model.graphs[0].ops[0].attributes.beta * 65535 / 10)
+    exponentials = table_16bit(math.exp, 10 / 65535, 32767, 2 / 65535, 0).tolist()
+    reciprocals = table_16bit(lambda x: 1 / (1 + x), 1 / 65535, -32768, 2 / 65535, 0).tolist()
+    rows = inputs[0].reshape(-1, inputs[0].shape[-1]).tolist()
+    made = [_shares([_rescaled(x - max(row), multiplier) for x in row], exponentials, reciprocals) for row in rows]
+    return np.array(made, np.int16).reshape(inputs[0].shape)
+
+
+def _shares(distances: Sequence[int], exponentials: Sequence[int], reciprocals: Sequence[int]) -> list[int]:
+    """Each exponential as a share of their sum, with 15 fraction bits."""
+    powers = [_looked_up(distance + 32767, exponentials) for distance in distances]
+    total = sum(powers)
+    free = 32 - total.bit_length()
+    inverse = _looked_up(((total << free - 1) + (1 << 13) >> 14) - 98304, reciprocals)
+    return [max(0, min(32767, (power * inverse + (1 << 30 - free)) >> 31 - free)) for power in powers]
+
+
+def _looked_up(value: int, table: Sequence[int]) -> int:
+    """Between two of 513 entries."""
+    place, fraction = divmod(max(-32768, min(32767, value)) + 32768, 128)
+    return table[place] + ((table[place + 1] - table[place]) * fraction + 64 >> 7)
 
 
 def relu_int16(model: Model, inputs: Sequence[Array]) -> Array:
