@@ -19,7 +19,17 @@ from npu.runtime.kernels.integer_functions import hard_swish as hard_swish_8bit
 from npu.runtime.kernels.integer_functions import softmax_table, to_16bit
 from npu.runtime.kernels.softmax import sigmoid_16bit, softmax_8bit, softmax_16bit, softmax_float, tanh_16bit
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import INTEGER_RANGE, bound_again, quantized_range, require_quantized, scaled
+from npu.runtime.operators.common import (
+    INTEGER_RANGE,
+    bound_again,
+    clipped,
+    compute_in_parts,
+    quantized_range,
+    require_quantized,
+    run_in_parts,
+    run_rows_in_parts,
+    scaled,
+)
 from npu.runtime.operators.lut import is_8bit, run_8bit, run_16bit, table_16bit
 from npu.runtime.types import for_codes
 
@@ -49,16 +59,6 @@ def hyperbolic_tangent(x: Array) -> Array:
     return through(ew.hyperbolic_tangent, x)
 
 
-def run_float(node: OperatorNode, function: Callable[[Array], Array]) -> Run:
-    """Prepare an elementwise float operator."""
-    ifm, output = node.input(0), node.output()
-
-    def run() -> None:
-        output.array[...] = function(ifm.array)
-
-    return run
-
-
 def _smooth(
     real: Callable[[Array], Array], tabulated: Callable[[Array], Array], wide: Callable[[Array, int, int], Array]
 ) -> Callable[[OperatorNode], Run]:
@@ -67,7 +67,7 @@ def _smooth(
     def build(node: OperatorNode) -> Run:
         dtype = node.input(0).dtype
         if dtype in FLOATS:
-            return run_float(node, real)
+            return run_in_parts(node, real)
         return run_8bit(node, tabulated) if is_8bit(dtype) else _run_16bit(node, wide)
 
     return build
@@ -77,11 +77,7 @@ def _run_16bit(node: OperatorNode, kernel: Callable[[Array, int, int], Array]) -
     ifm, output = node.input(0), node.output()
     require_quantized(node, ifm, output)
     multiplier, shift = table_factor(ifm.scale)
-
-    def run() -> None:
-        output.array[...] = kernel(ifm.array, multiplier, shift)
-
-    return run
+    return run_in_parts(node, lambda x: kernel(x, multiplier, shift))
 
 
 def _build_relu(activation: FusedActivation) -> Callable[[OperatorNode], Run]:
@@ -91,16 +87,15 @@ def _build_relu(activation: FusedActivation) -> Callable[[OperatorNode], Run]:
         ifm, output = node.input(0), node.output()
         if ifm.dtype is DType.FLOAT32:
             low, high = np.float32(lower), np.float32(np.inf if upper is None else upper)
-            return run_float(node, lambda x: np.minimum(np.maximum(x, low), high))
+            return run_in_parts(node, lambda x: np.minimum(np.maximum(x, low), high))
         require_quantized(node, ifm, output)
         factor = quantize_multiplier(float(np.float32(ifm.scale) / np.float32(output.scale)))
         low_q, high_q = quantized_range(node, activation, output)
 
-        def run() -> None:
-            values = scaled(ifm.array.astype(np.int64) - ifm.zero_point, factor) + output.zero_point
-            output.array[...] = np.clip(values, low_q, high_q)
+        def rescaled(x: Array) -> Array:
+            return clipped(scaled(x.astype(np.int64) - ifm.zero_point, factor) + output.zero_point, low_q, high_q)
 
-        return run
+        return run_in_parts(node, rescaled)
 
     return build
 
@@ -109,41 +104,39 @@ def build_leaky_relu(node: OperatorNode) -> Run:
     ifm, output = node.input(0), node.output()
     alpha = np.float32(node.attributes.alpha)
     if ifm.dtype is DType.FLOAT32:
-        return run_float(node, lambda x: np.where(x > 0, x, x * alpha))
+        return run_in_parts(node, lambda x: np.where(x > 0, x, x * alpha))
     require_quantized(node, ifm, output)
     f32 = np.float32
     identity = quantize_multiplier(float(f32(ifm.scale) / f32(output.scale)))
     negative = quantize_multiplier(float(f32(ifm.scale) * alpha / f32(output.scale)))
     limits = INTEGER_RANGE[output.dtype]
 
-    def run() -> None:
-        x = ifm.array.astype(np.int64) - ifm.zero_point
-        values = np.where(x >= 0, scaled(x, identity), scaled(x, negative))
-        output.array[...] = np.clip(values + output.zero_point, *limits)
+    def leaky(values: Array) -> Array:
+        x = values.astype(np.int64) - ifm.zero_point
+        return clipped(np.where(x >= 0, scaled(x, identity), scaled(x, negative)) + output.zero_point, *limits)
 
-    return run
+    return run_in_parts(node, leaky)
 
 
 def build_prelu(node: OperatorNode) -> Run:
     ifm, slope, output = node.input(0), node.input(1), node.output()
     if ifm.dtype is DType.FLOAT32:
 
-        def run_real() -> None:
-            output.array[...] = np.where(ifm.array >= 0, ifm.array, ifm.array * slope.array)
+        def real(x: Array, slopes: Array) -> Array:
+            return np.where(x >= 0, x, x * slopes)
 
-        return run_real
+        return lambda: compute_in_parts(real, (ifm.array, slope.array), output.array)
     require_quantized(node, ifm, slope, output)
     f32 = np.float32
     identity = quantize_multiplier(float(f32(ifm.scale) / f32(output.scale)))
     negative = quantize_multiplier(float(f32(ifm.scale) * f32(slope.scale) / f32(output.scale)))
 
-    def run() -> None:
-        x = ifm.array.astype(np.int64) - ifm.zero_point
-        y = slope.array.astype(np.int64) - slope.zero_point
-        values = np.where(x >= 0, scaled(x, identity), scaled(x * y, negative))
-        output.array[...] = np.clip(values + output.zero_point, *INTEGER_RANGE[output.dtype])
+    def quantized(values: Array, slopes: Array) -> Array:
+        x = values.astype(np.int64) - ifm.zero_point
+        products = scaled(x * (slopes.astype(np.int64) - slope.zero_point), negative)
+        return clipped(np.where(x >= 0, scaled(x, identity), products) + output.zero_point, *INTEGER_RANGE[output.dtype])
 
-    return run
+    return lambda: compute_in_parts(quantized, (ifm.array, slope.array), output.array)
 
 
 def elu(x: Array) -> Array:
@@ -151,7 +144,7 @@ def elu(x: Array) -> Array:
 
 
 def build_elu(node: OperatorNode) -> Run:
-    return run_float(node, elu) if node.input(0).dtype is DType.FLOAT32 else run_8bit(node, elu)
+    return run_in_parts(node, elu) if node.input(0).dtype is DType.FLOAT32 else run_8bit(node, elu)
 
 
 def hard_swish(x: Array) -> Array:
@@ -161,7 +154,7 @@ def hard_swish(x: Array) -> Array:
 def build_hard_swish(node: OperatorNode) -> Run:
     ifm, output = node.input(0), node.output()
     if ifm.dtype is DType.FLOAT32:
-        return run_float(node, hard_swish)
+        return run_in_parts(node, hard_swish)
     require_quantized(node, ifm, output)
     fine = np.float32(1 / 128) * np.float32(ifm.scale)
     factors = [quantize_multiplier(float(fine / np.float32(scale))) for scale in (output.scale, 3.0 / 32768.0)]
@@ -169,11 +162,11 @@ def build_hard_swish(node: OperatorNode) -> Run:
     if to_output[1] > 0:
         raise node.fail(f"the output's scale must be at least 1/128 of the input's {ifm.scale}, got {output.scale}")
 
-    def run() -> None:
-        values = hard_swish_8bit(ifm.array.astype(np.int64) - ifm.zero_point, to_output, gate)
-        output.array[...] = np.clip(values + output.zero_point, *INTEGER_RANGE[output.dtype])
+    def quantized(x: Array) -> Array:
+        values = hard_swish_8bit(x.astype(np.int64) - ifm.zero_point, to_output, gate)
+        return clipped(values + output.zero_point, *INTEGER_RANGE[output.dtype])
 
-    return run
+    return run_in_parts(node, quantized)
 
 
 def gelu(x: Array) -> Array:
@@ -200,25 +193,19 @@ def build_gelu(node: OperatorNode) -> Run:
     if node.input(0).dtype is DType.FLOAT16 and node.attributes.approximate:
         function = gelu_approximate_half
     if node.input(0).dtype in FLOATS:
-        return run_float(node, function)
+        return run_in_parts(node, function)
     return run_8bit(node, function) if is_8bit(node.input(0).dtype) else run_16bit(node, function)
 
 
 def build_softmax(node: OperatorNode) -> Run:
-    ifm, output = node.input(0), node.output()
+    ifm = node.input(0)
     if not ifm.shape:
         raise node.fail("input must have rank 1 or more, got a scalar")
     if ifm.dtype not in FLOATS:
         _require_softmax_scale(node)
     if is_8bit(ifm.dtype):
         return _softmax_of_bytes(node)
-    compute = _softmax_rows(node)
-
-    def run() -> None:
-        if output.array.size:
-            output.array[...] = compute(ifm.array.reshape(-1, ifm.shape[-1])).reshape(output.shape)
-
-    return run
+    return run_rows_in_parts(node, _softmax_rows(node))
 
 
 def _softmax_rows(node: OperatorNode) -> Callable[[Array], Array]:
@@ -287,19 +274,16 @@ def _softmax_tables() -> tuple[Array, Array]:
 
 
 def build_log_softmax(node: OperatorNode) -> Run:
-    ifm, output = node.input(0), node.output()
-    if not ifm.shape:
+    if not node.input(0).shape:
         raise node.fail("input must have rank 1 or more, got a scalar")
 
-    def run() -> None:
-        if not output.elements:
-            return
-        rows = ifm.array.reshape(-1, ifm.shape[-1])
+    def shares(rows: Array) -> Array:
         shifted = rows - rows.max(axis=1, keepdims=True)
         total = np.add.accumulate(through(ew.exponential, shifted), axis=1)[:, -1:]
-        output.array[...] = (shifted - through(ew.logarithm, total)).reshape(output.shape)
+        result: Array = shifted - through(ew.logarithm, total)
+        return result
 
-    return run
+    return run_rows_in_parts(node, shares)
 
 
 _SMOOTH = for_codes("T -> T", "f32 f16 i8 u8 i16")

@@ -235,11 +235,11 @@ def build_power(node: OperatorNode) -> Run:
             # The kernel computes in double; what does not fit becomes the smallest integer, as x86 converts it.
             real = np.power(a.astype(np.float64), b.astype(np.float64))
             return np.where(np.abs(real) < 2.0**31, real, -(2.0**31)).astype(np.int64)
-        result = np.empty(output.shape, np.float32)
+        result = np.empty(a.shape, np.float32)
         power_float(np.ascontiguousarray(a).ravel(), np.ascontiguousarray(b).ravel(), result.ravel())
         return result
 
-    def run() -> None:  # as a whole: it looks at the shapes of its operands
+    def run() -> None:
         x, y = node.input(0).array, node.input(1).array
         if output.dtype is DType.INT32 and np.any(y < 0):
             raise node.fail("exponents of integers must not be negative")
@@ -247,7 +247,7 @@ def build_power(node: OperatorNode) -> Run:
         if 0 <= exponent <= _MAX_EXPONENT and exponent.is_integer():
             _repeated_product(x, int(exponent), output.array.reshape(x.shape))
         else:
-            output.array[...] = power(x, y)
+            compute_in_parts(power, (x, y), output.array)
 
     return run
 
@@ -255,13 +255,13 @@ def build_power(node: OperatorNode) -> Run:
 def build_add_n(node: OperatorNode) -> Run:
     output = node.output()
 
-    def run() -> None:
-        total = np.zeros(output.shape, output.array.dtype)
-        for position in range(len(node.inputs)):
-            total += node.input(position).array
-        output.array[...] = total
+    def total(*operands: Array) -> Array:
+        made = np.zeros(operands[0].shape, output.array.dtype)
+        for operand in operands:
+            made += operand
+        return made
 
-    return run
+    return lambda: compute_in_parts(total, [node.input(position).array for position in range(len(node.inputs))], output.array)
 
 
 def _right_shift(x: Array, y: Array) -> Array:

@@ -128,6 +128,12 @@ def scaled(values: Array, factor: tuple[int, int]) -> Array:
     return requantize(values, scaling, 0, (-(1 << 62), 1 << 62))
 
 
+def clipped(values: Array, low: float, high: float) -> Array:
+    """Values within limits."""
+    result: Array = np.clip(values, low, high)
+    return result
+
+
 MOST_AT_ONCE = 1 << 22
 """Elements of an output that are computed at once where what is in between takes many bytes for each."""
 
@@ -140,6 +146,26 @@ def compute_in_parts(function: Callable[..., Array], operands: Sequence[Array], 
     whole = [np.broadcast_to(operand, out.shape) for operand in operands]
     for part in _boxes(out.shape):
         out[part] = function(*(operand[part] for operand in whole))
+
+
+def run_in_parts(node: OperatorNode, function: Callable[..., Array]) -> Run:
+    """Prepare an element-wise operator of one input."""
+    ifm, output = node.input(0), node.output()
+    return lambda: compute_in_parts(function, (ifm.array,), output.array)
+
+
+def run_rows_in_parts(node: OperatorNode, function: Callable[[Array], Array]) -> Run:
+    """Prepare an operator of rows along the last axis of one input: `function` takes (n, depth) and gives as many rows."""
+    ifm, output = node.input(0), node.output()
+
+    def run() -> None:
+        depth = ifm.shape[-1]
+        rows, made = ifm.array.reshape(-1, depth), output.array.reshape(-1, depth)
+        most = max(MOST_AT_ONCE // depth, 1) if depth else 1
+        for start in range(0, len(rows) if made.size else 0, most):
+            made[start : start + most] = function(rows[start : start + most])
+
+    return run
 
 
 def _boxes(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:

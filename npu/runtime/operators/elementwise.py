@@ -14,8 +14,8 @@ from npu.runtime.implementation import Implementation
 from npu.runtime.kernels import elementwise as ew
 from npu.runtime.kernels.integer_norm import inverse_square_roots
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.activation import run_float, through
-from npu.runtime.operators.common import INTEGER_RANGE, requantize, require_quantized, scaled
+from npu.runtime.operators.activation import through
+from npu.runtime.operators.common import INTEGER_RANGE, clipped, requantize, require_quantized, run_in_parts, scaled
 from npu.runtime.operators.lut import is_8bit, run_8bit, run_16bit
 from npu.runtime.types import for_codes
 
@@ -23,23 +23,23 @@ Unary = Callable[[Array], Array]
 
 
 def _plain(function: Unary) -> Callable[[OperatorNode], Run]:
-    return lambda node: run_float(node, function)
+    return lambda node: run_in_parts(node, function)
 
 
 def build_abs(node: OperatorNode) -> Run:
     ifm, output = node.input(0), node.output()
     if not (is_8bit(ifm.dtype) or (ifm.dtype is DType.INT16 and ifm.is_quantized)):
-        return run_float(node, np.abs)
+        return run_in_parts(node, np.abs)
     require_quantized(node, ifm, output)
     is_same = ifm.scale == output.scale
     factor = quantize_multiplier(float(np.float32(ifm.scale) / np.float32(output.scale)))
 
-    def run() -> None:
-        magnitude = np.abs(ifm.array.astype(np.int64) - ifm.zero_point)
+    def quantized(x: Array) -> Array:
+        magnitude = np.abs(x.astype(np.int64) - ifm.zero_point)
         values = magnitude if is_same else scaled(magnitude, factor)
-        output.array[...] = np.clip(values + output.zero_point, *INTEGER_RANGE[output.dtype])
+        return clipped(values + output.zero_point, *INTEGER_RANGE[output.dtype])
 
-    return run
+    return run_in_parts(node, quantized)
 
 
 def _tabulated(function: Unary, outside: int | None = None) -> Callable[[OperatorNode], Run]:
@@ -48,7 +48,7 @@ def _tabulated(function: Unary, outside: int | None = None) -> Callable[[Operato
     def build(node: OperatorNode) -> Run:
         dtype, output = node.input(0).dtype, node.output()
         if dtype is DType.FLOAT32:
-            return run_float(node, function)
+            return run_in_parts(node, function)
 
         def table(x: Array) -> Array:
             if outside is None:
@@ -109,11 +109,11 @@ def build_sqrt(node: OperatorNode) -> Run:
     require_quantized(node, ifm, output)
     scale = np.float32(ifm.scale)
 
-    def run() -> None:
-        real = np.sqrt((ifm.array.astype(np.int64) - ifm.zero_point).astype(np.float32) * scale) / np.float32(output.scale)
-        output.array[...] = np.clip(np.trunc(real).astype(np.int64) + output.zero_point, *INTEGER_RANGE[output.dtype])
+    def quantized(x: Array) -> Array:
+        real = np.sqrt((x.astype(np.int64) - ifm.zero_point).astype(np.float32) * scale) / np.float32(output.scale)
+        return clipped(np.trunc(real).astype(np.int64) + output.zero_point, *INTEGER_RANGE[output.dtype])
 
-    return _only_above_zero(node, run)
+    return _only_above_zero(node, run_in_parts(node, quantized))
 
 
 def _round_half_even(x: Array) -> Array:
@@ -121,7 +121,7 @@ def _round_half_even(x: Array) -> Array:
 
 
 def build_logical_not(node: OperatorNode) -> Run:
-    return run_float(node, np.logical_not)
+    return run_in_parts(node, np.logical_not)
 
 
 _FLOAT = ("f32 -> f32",)

@@ -12,7 +12,7 @@ from npu.numerics.arrays import Array
 from npu.numerics.scaling import round_away
 from npu.runtime.kernels.softmax import look_up
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import INTEGER_RANGE, require_quantized, rounded
+from npu.runtime.operators.common import INTEGER_RANGE, require_quantized, rounded, run_in_parts
 
 Real = Callable[[Array], Array]
 """A float32 function of a contiguous float32 vector."""
@@ -31,14 +31,9 @@ def table_8bit(node: OperatorNode, function: Real) -> Array:
 
 def run_8bit(node: OperatorNode, function: Real) -> Run:
     """Prepare an 8-bit operator as one table look-up per element."""
-    ifm, output = node.input(0), node.output()
     table = table_8bit(node, function)
-    low = INTEGER_RANGE[ifm.dtype][0]
-
-    def run() -> None:
-        output.array[...] = table[ifm.array.astype(np.int64) - low]
-
-    return run
+    low = INTEGER_RANGE[node.input(0).dtype][0]
+    return run_in_parts(node, lambda x: table[x.astype(np.int64) - low])
 
 
 def table_16bit(
@@ -65,11 +60,7 @@ def run_16bit(node: OperatorNode, function: Real) -> Run:
     ifm, output = node.input(0), node.output()
     require_quantized(node, ifm, output)
     table = _samples(node, function)
-
-    def run() -> None:
-        output.array[...] = look_up(ifm.array.astype(np.int64), table)
-
-    return run
+    return run_in_parts(node, lambda x: look_up(x.astype(np.int64), table))
 
 
 def _samples(node: OperatorNode, function: Real) -> Array:

@@ -11,7 +11,7 @@ from npu.runtime.kernels.elementwise import power_float
 from npu.runtime.kernels.integer_functions import halve, high_product
 from npu.runtime.kernels.integer_norm import inverse_square_roots
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import INTEGER_RANGE, require_quantized, stored_limits
+from npu.runtime.operators.common import INTEGER_RANGE, clipped, require_quantized, run_rows_in_parts, stored_limits
 
 
 def _squares(x: Array) -> Array:
@@ -30,21 +30,21 @@ def build_l2_normalization(node: OperatorNode) -> Run:
     if ifm.dtype is not DType.FLOAT32:
         require_quantized(node, ifm)
 
-    def run() -> None:
-        if ifm.dtype is DType.FLOAT32:
-            norm = np.maximum(np.sqrt(_squares(ifm.array)), np.float32(1e-6))
-            output.array[...] = ifm.array / norm if limits is None else np.clip(ifm.array / norm, *limits)
-            return
-        x = ifm.array.astype(np.int64) - ifm.zero_point
+    def real(rows: Array) -> Array:
+        divided = rows / np.maximum(np.sqrt(_squares(rows)), np.float32(1e-6))
+        return divided if limits is None else clipped(divided, *limits)
+
+    def quantized(rows: Array) -> Array:
+        x = rows.astype(np.int64) - ifm.zero_point
         squares = np.ascontiguousarray((x * x).sum(axis=-1, keepdims=True))
         inverse, exponent = np.empty_like(squares), np.empty_like(squares)
         inverse_square_roots(squares.ravel(), inverse.ravel(), exponent.ravel())
         # Seven more bits, of which the kernel of uint8 puts all before the product, that of int8 as few as it can.
         left = 7 if output.dtype is DType.UINT8 else np.maximum(exponent + 7, 0)
         rounded = halve(high_product(x << left, inverse), left - 7 - exponent) + (128 if output.dtype is DType.UINT8 else 0)
-        output.array[...] = np.clip(rounded, *(INTEGER_RANGE[output.dtype] if limits is None else limits))
+        return clipped(rounded, *(INTEGER_RANGE[output.dtype] if limits is None else limits))
 
-    return run
+    return run_rows_in_parts(node, real if ifm.dtype is DType.FLOAT32 else quantized)
 
 
 def build_local_response(node: OperatorNode) -> Run:

@@ -9,7 +9,16 @@ from npu.numerics.arrays import Array
 from npu.numerics.scaling import round_away
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import INTEGER_RANGE, multipliers, requantize, require_quantized, rounded
+from npu.runtime.operators.common import (
+    INTEGER_RANGE,
+    clipped,
+    compute_in_parts,
+    multipliers,
+    requantize,
+    require_quantized,
+    rounded,
+    run_in_parts,
+)
 from npu.runtime.types import for_codes
 
 
@@ -20,21 +29,18 @@ def build_quantize(node: OperatorNode) -> Run:
         require_quantized(node, output)
         scale, zero_point = _axis_parameters(node, position=None)
 
-        def run_float() -> None:
-            values = round_away((ifm.array / scale).astype(np.float32)).astype(np.float64) + zero_point
-            output.array[...] = np.clip(np.nan_to_num(values, nan=0.0, posinf=high, neginf=low), low, high)
+        def quantized(x: Array, scales: Array, zeros: Array) -> Array:
+            values = round_away((x / scales).astype(np.float32)).astype(np.float64) + zeros
+            return clipped(np.nan_to_num(values, nan=0.0, posinf=high, neginf=low), low, high)
 
-        return run_float
+        return lambda: compute_in_parts(quantized, (ifm.array, scale, zero_point), output.array)
     require_quantized(node, ifm, output)
     if output.quantization is not None and output.quantization.scales.size > 1:
         raise node.fail(f"output must have one scale unless the input is f32, got {output.quantization.scales.size}")
     scaling = multipliers([ifm.scale / output.scale])
-
-    def run() -> None:
-        values = ifm.array.astype(np.int64) - ifm.zero_point
-        output.array[...] = requantize(values, scaling, output.zero_point, (low, high))
-
-    return run
+    return run_in_parts(
+        node, lambda x: requantize(x.astype(np.int64) - ifm.zero_point, scaling, output.zero_point, (low, high))
+    )
 
 
 def _axis_parameters(node: OperatorNode, position: int | None) -> tuple[Array, Array]:
@@ -56,35 +62,29 @@ def _axis_parameters(node: OperatorNode, position: int | None) -> tuple[Array, A
 def build_dequantize(node: OperatorNode) -> Run:
     ifm, output = node.input(0), node.output()
     if ifm.dtype is DType.FLOAT16:
-
-        def run_half() -> None:
-            output.array[...] = ifm.array.astype(np.float32)
-
-        return run_half
+        return run_in_parts(node, lambda x: x.astype(np.float32))
     require_quantized(node, ifm)
     if ifm.dtype is DType.INT16 and ifm.quantization is not None and ifm.quantization.scales.size > 1:
         raise node.fail(f"an int16 input must have one scale, got {ifm.quantization.scales.size}")
     scale, zero_point = _axis_parameters(node, position=0)
 
-    def run() -> None:
-        # The reference kernel multiplies in double and rounds once.
-        output.array[...] = (ifm.array.astype(np.int64) - zero_point).astype(np.float64) * scale.astype(np.float64)
+    def real(x: Array, scales: Array, zeros: Array) -> Array:
+        """The reference kernel multiplies in double and rounds once."""
+        return (x.astype(np.int64) - zeros).astype(np.float64) * scales.astype(np.float64)
 
-    return run
+    return lambda: compute_in_parts(real, (ifm.array, scale, zero_point), output.array)
 
 
 def build_cast(node: OperatorNode) -> Run:
     ifm, output = node.input(0), node.output()
 
-    def run() -> None:
+    def cast(x: Array) -> Array:
         if output.dtype is DType.BOOL:
-            output.array[...] = ifm.array != 0
-        elif ifm.dtype is DType.COMPLEX64 and output.dtype is not DType.COMPLEX64:
-            output.array[...] = _converted(ifm.array.real, output.array.dtype)
-        else:
-            output.array[...] = _converted(ifm.array, output.array.dtype)
+            return np.not_equal(x, 0)
+        is_real = ifm.dtype is DType.COMPLEX64 and output.dtype is not DType.COMPLEX64
+        return _converted(x.real if is_real else x, output.array.dtype)
 
-    return run
+    return run_in_parts(node, cast)
 
 
 def _converted(values: Array, dtype: np.dtype[np.generic]) -> Array:
@@ -100,7 +100,7 @@ def _truncate(values: Array, dtype: np.dtype[np.generic]) -> Array:
 
 
 def build_fake_quant(node: OperatorNode) -> Run:
-    ifm, output, a = node.input(0), node.output(), node.attributes
+    a = node.attributes
     if not a.max > a.min or not 2 <= a.num_bits <= 16:
         raise node.fail(f"minimum must be below maximum and bits in [2, 16], got {a.min}, {a.max} and {a.num_bits}")
     quant_min, quant_max = (1 if a.narrow_range else 0), (1 << a.num_bits) - 1
@@ -110,12 +110,7 @@ def build_fake_quant(node: OperatorNode) -> Run:
     zero = f32(quant_min) if from_min < quant_min else f32(quant_max) if from_min > quant_max else f32(rounded(float(from_min)))
     low, high = (f32(quant_min) - zero) * scale, (f32(quant_max) - zero) * scale
     inverse = f32(1) / scale
-
-    def run() -> None:
-        clamped = np.clip(ifm.array, low, high)
-        output.array[...] = round_away((clamped - low) * inverse) * scale + low
-
-    return run
+    return run_in_parts(node, lambda x: round_away((np.clip(x, low, high) - low) * inverse) * scale + low)
 
 
 def build_densify(node: OperatorNode) -> Run:

@@ -127,3 +127,58 @@ def test_two_rows_that_make_a_large_map_take_no_more_than_the_map(kind: str, mon
     tracemalloc.stop()
     assert peak < 1 << 20
     np.testing.assert_array_equal(interpreter.get_tensor(2), run_reference(content, inputs)[0])
+
+
+ALONE: dict[str, tuple[DType, float | None, at.Attributes | None]] = {
+    "ABS": (DType.INT8, 0.1, at.AbsOptions()),
+    "LEAKY_RELU": (DType.INT16, 0.1, at.LeakyReluOptions(0.2)),
+    "HARD_SWISH": (DType.INT8, 0.1, at.HardSwishOptions()),
+    "RELU6": (DType.UINT8, 0.1, None),
+    "QUANTIZE": (DType.INT8, 0.2, at.QuantizeOptions()),
+    "LOGISTIC": (DType.INT16, 2.0**-15, None),
+    "TANH": (DType.INT8, 2.0**-7, None),
+    "SOFTMAX": (DType.INT16, 2.0**-15, at.SoftmaxOptions(1.0)),
+    "L2_NORMALIZATION": (DType.INT8, 2.0**-7, at.L2NormOptions()),
+    "DEQUANTIZE": (DType.FLOAT32, None, at.DequantizeOptions()),
+}
+"""Operators of one map: type and scale of what they make of int8, or of their own type, and options."""
+
+
+@pytest.mark.parametrize("kind", ALONE)
+def test_an_operator_of_one_large_map_takes_little_more(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(common, "MOST_AT_ONCE", 5_000)
+    shape, (made, scale, options) = (1, 700, 60, 20), ALONE[kind]
+    dtype = DType.INT8 if made is DType.FLOAT32 else made
+    b = ModelBuilder()
+    x = b.input(shape, dtype, scale=0.1)
+    b.output(b.op(kind, [x], shape, made, scale=scale, attributes=options))
+    content = b.build()
+    values = np.random.default_rng(7).integers(0, 100, shape).astype(dtype.numpy)
+    interpreter = CpuInterpreter(model_content=content)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(x, values)
+    tracemalloc.start()
+    interpreter.invoke()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 20
+    np.testing.assert_array_equal(interpreter.get_tensor(1), run_reference(content, [values])[0])
+
+
+def test_powers_of_a_large_map_take_little_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(common, "MOST_AT_ONCE", 5_000)
+    b = ModelBuilder()
+    x, y = b.input((700, 600), DType.FLOAT32), b.input((600,), DType.FLOAT32)
+    b.output(b.op("POW", [x, y], (700, 600), DType.FLOAT32))
+    content, rng = b.build(), np.random.default_rng(7)
+    inputs = [rng.uniform(0, 2, shape).astype(np.float32) for shape in ((700, 600), (600,))]
+    interpreter = CpuInterpreter(model_content=content)
+    interpreter.allocate_tensors()
+    for index, value in zip((x, y), inputs, strict=True):
+        interpreter.set_tensor(index, value)
+    tracemalloc.start()
+    interpreter.invoke()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 20
+    np.testing.assert_allclose(interpreter.get_tensor(2), run_reference(content, inputs)[0], rtol=1e-6)
