@@ -1,11 +1,12 @@
 """Our compiler beside Vela on the simulator's clock, every model and target: cycles, SRAM and flash, worst cell first.
 
-Usage: python -m benchmarks.compiler_quality [--models a,b] [--targets x,y] [--optimise size] [--vela FOLDER] [--write PAGE.md]
-    [MODEL.tflite ...]
+Usage: python -m benchmarks.compiler_quality [--models a,b] [--targets x,y] [--optimise size] [--lstm-gates table]
+    [--vela FOLDER] [--write PAGE.md] [MODEL.tflite ...]
 
 Every ratio is ours by Vela's (below 1.00 is better); both files run on our own simulator with the default settings of the
 target. Total cycles hold the CPU's too. SRAM is the arena, with the tensors and variables of operators on the CPU, and fast
-scratch. `--optimise` is that of both compilers. `--vela` keeps Vela's files of it between runs (FOLDER/MODEL/TARGET.tflite).
+scratch. `--optimise` is that of both compilers, `--lstm-gates` of ours: Vela's are always those of the table. `--vela` keeps
+Vela's files of it between runs (FOLDER/MODEL/TARGET.tflite).
 Needs the test extra (Vela).
 """
 
@@ -120,7 +121,7 @@ def vela_file(source: Path, target: str, folder: Path, goal: str) -> Path:
     return kept
 
 
-def compare(source: Path, target: str, folder: Path, goal: str) -> Cell:
+def compare(source: Path, target: str, folder: Path, goal: str, lstm_gates: str = "exact") -> Cell:
     """One cell of the table."""
     theirs = vela_file(source, target, folder, goal)
     if not theirs.exists():
@@ -128,7 +129,7 @@ def compare(source: Path, target: str, folder: Path, goal: str) -> Cell:
     with tempfile.TemporaryDirectory() as made:
         ours = Path(made) / "ours.tflite"
         try:
-            npu.compile(source, target=target, optimise=goal).save(ours)
+            npu.compile(source, target=target, optimise=goal, lstm_gates=lstm_gates).save(ours)
             return Cell(source.stem, target, judge(ours, target), judge(theirs, target))
         except UserError as error:
             return Cell(source.stem, target, reason=str(error).replace(str(source), source.name))
@@ -181,6 +182,7 @@ def main() -> None:
     parser.add_argument("--models", type=lambda text: text.split(","))
     parser.add_argument("--targets", type=lambda text: text.split(","), default=list(list_variants()))
     parser.add_argument("--optimise", choices=("performance", "size"), default="performance")
+    parser.add_argument("--lstm-gates", choices=("exact", "table"), default="exact")
     parser.add_argument("--vela", type=Path, metavar="FOLDER", help="keep Vela's files here")
     parser.add_argument("--write", type=Path, metavar="PAGE.md")
     options = parser.parse_args()
@@ -191,7 +193,7 @@ def main() -> None:
         kept = options.vela or Path(folder)
         cells = []
         for path in files:
-            cells += [compare(path, target, kept, options.optimise) for target in options.targets]
+            cells += [compare(path, target, kept, options.optimise, options.lstm_gates) for target in options.targets]
             sys.stderr.write(f"{path.stem}\n")
     text = "\n".join(page(cells, options.targets, options.optimise)) + "\n"
     if options.write:
