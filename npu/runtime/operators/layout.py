@@ -113,12 +113,17 @@ def _paddings(node: OperatorNode) -> list[tuple[int, int]]:
     return pad_amounts(node.input(0).shape, node.input(1).shape, ints(node.input(1)))
 
 
+def pad_value(node: OperatorNode) -> int:
+    """What PAD pads with. As the reference kernel has it: only quantized types have a zero point, signed ones only behind a
+    quantized input."""
+    ifm, output = node.input(0), node.output()
+    has_zero_point = output.dtype is DType.UINT8 or (output.dtype in (DType.INT8, DType.INT16) and ifm.is_quantized)
+    return output.zero_point if has_zero_point else 0
+
+
 def build_pad(node: OperatorNode) -> Run:
     ifm, value, output = node.input(0), node.optional(2), node.output()
-
-    # As the reference kernel has it: only quantized types have a zero point, signed ones only behind a quantized input.
-    has_zero_point = output.dtype is DType.UINT8 or (output.dtype in (DType.INT8, DType.INT16) and ifm.is_quantized)
-    padding = output.zero_point if has_zero_point else 0
+    padding = pad_value(node)
 
     def run() -> None:
         output.array.fill(padding if value is None else node.scalar(value))

@@ -45,10 +45,12 @@ _KNOWN_TAPS = 9
 """Taps of the filter that has a kernel of its own."""
 _PAIRED = 4
 """Pixels of the narrowest map whose windows are taken two at a time."""
-_MOST_ADDRESSES = 1 << 25
+MOST_ADDRESSES = 1 << 25
 """Of an indirection table; a small file can describe maps and filters that would need more memory than there is."""
 _NARROW = 16
 """Fewer input channels than this are read a filter row at a time from a padded copy."""
+_COPIED = 16
+"""Up to so many are, if a copy is needed in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def window_of(node: OperatorNode, kernel: HeightWidth) -> Window:
     return window
 
 
-def _taps(geometry: Window, ifm: Array, start: int, padding: int, out: Array) -> None:
+def tap_addresses(geometry: Window, ifm: Array, start: int, padding: int, out: Array) -> None:
     """Addresses (batch, out height, out width, kernel height, kernel width) of input pixels; `padding` outside the map."""
     batches, height, width, channels = ifm.shape
     g, pixel = geometry, channels * ifm.itemsize
@@ -108,7 +110,7 @@ def fill_table(operation: CompiledOperation, window: Window, source: Array, outs
     """
     batches, taps = len(source), math.prod(window.kernel)
     result = np.empty((batches, *window.out, *window.kernel), np.int64)
-    _taps(window, source, address(source), outside, result)
+    tap_addresses(window, source, address(source), outside, result)
     table = operation.table(batches * math.prod(window.out) * entries)
     grid = table.reshape(-1, entries)
     order = r.COLUMN_BY_COLUMN if taps == _KNOWN_TAPS else range(taps)
@@ -215,7 +217,7 @@ class _Windowed(_Weighted):
         geometry = _geometry(self.node, self._kernel)
         if geometry is None or min(geometry.out) < 1:
             return False
-        if math.prod((ifm.shape[0], *geometry.out, *self._kernel)) > _MOST_ADDRESSES:
+        if math.prod((ifm.shape[0], *geometry.out, *self._kernel)) > MOST_ADDRESSES:
             return False
         self._geometry = geometry
         self.node.set_shape((ifm.shape[0], *geometry.out, self._operand.bias.size))
@@ -229,6 +231,8 @@ class PackedConvolution(_Windowed):
         channels, height, width, self._depth = given.weights.shape
         self._kernel = (height, width)
         narrow = self._depth < _NARROW or self._depth % 4 != 0
+        is_copied = given.factors is not None and not given.is_unsigned and channels <= 16 * _FEW_BLOCKS
+        narrow |= is_copied and self._depth <= _COPIED
         self.by_rows = narrow and width > 1 and (node.attributes.dilation_h_factor, node.attributes.dilation_w_factor) == (1, 1)
         shape = (channels, height, width * self._depth) if self.by_rows else (channels, height * width, self._depth)
         super().__init__(index, node, site, given, pack_matrix(given.weights.reshape(shape), stage))
@@ -249,10 +253,10 @@ class PackedConvolution(_Windowed):
             canvas = self._padded((batches, *_canvas(g), channels))
             before = self._copy(ifm, canvas, g.before)
             start = Window((g.kernel[0], 1), g.stride, g.dilation, (0, 0), g.out)
-            _taps(start, canvas, address(canvas), 0, table.reshape(batches, *g.out, g.kernel[0], 1))
+            tap_addresses(start, canvas, address(canvas), 0, table.reshape(batches, *g.out, g.kernel[0], 1))
         else:
             source, before = self._readable(1 if self.is_float else 4)
-            _taps(g, source, address(source), self._outside(channels), table.reshape(batches, *g.out, *g.kernel))
+            tap_addresses(g, source, address(source), self._outside(channels), table.reshape(batches, *g.out, *g.kernel))
         before += self._corrected(row)
         if self.is_flipped:
             row["sign"] = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,9 @@ from npu.runtime.xnnpack.memory import TensorMemory, Workspace, guarded
 from npu.runtime.xnnpack.operand import operand
 from npu.runtime.xnnpack.operation import CompiledOperation, ReferenceOperation, Rows, XnnpackOperation
 from npu.runtime.xnnpack.options import XnnpackOptions
+from npu.runtime.xnnpack.pad import make_pad
 from npu.runtime.xnnpack.pairs import KINDS, compile_pairs
+from npu.runtime.xnnpack.pooling import make_max_pool
 from npu.runtime.xnnpack.resize import Resize
 from npu.runtime.xnnpack.sparse import SparseConvolution, sparse_operators
 from npu.runtime.xnnpack.threads import Threads
@@ -88,6 +90,9 @@ def _no_subgraph(index: int) -> InterpreterError:
     return InterpreterError(f"xnnpack: an operator of a partition must not call subgraphs, got subgraph {index}")
 
 
+_MAKERS: Mapping[str, Callable[[int, OperatorNode, Site], CompiledOperation | None]] = {
+    "MEAN": make_mean, "MAX_POOL_2D": make_max_pool, "PAD": make_pad,
+}  # fmt: skip
 _SERVICES = _NoSubgraphs()
 _GOOD = Status.OK
 
@@ -296,8 +301,8 @@ class XnnpackPartition(SimpleDelegateKernel):
             return compile_weighted(index, node, site)
         if node.kind == "RESIZE_BILINEAR" and node.input(0).dtype is DType.FLOAT32:
             return Resize(index, node, site)
-        if node.kind == "MEAN":
-            return make_mean(index, node, site)
+        if node.kind in _MAKERS:
+            return _MAKERS[node.kind](index, node, site)
         pairs = compile_pairs(index, node, site) if node.kind in KINDS else None
         return pairs or make_direct(index, node, site)
 

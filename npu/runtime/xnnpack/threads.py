@@ -78,5 +78,7 @@ def _work_per_row(rows: Rows) -> Words:
     other = np.maximum(rows["length"] // 2, rows["row_bytes"] // 32)
     elementwise = np.isin(kinds, (*range(r.FLOAT_ADD, r.FLOAT_TANH + 1), r.SOFTMAX_ROWS, r.MOVE))
     other = np.where(elementwise, rows["width"] // 4, other)
+    maxima = np.isin(kinds, range(r.MAX_FLOAT, r.MAX_UNSIGNED + 1))
+    other = np.where(maxima, rows["segments"] * (1 + rows["width"] // 8), other)
     work: Words = np.where(product, blocks * rows["length"], np.where(depthwise, 2 * blocks * rows["width"], other))
     return np.maximum(work, 1)

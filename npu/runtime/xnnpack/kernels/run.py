@@ -26,6 +26,7 @@ if is_making():
     from npu.runtime.xnnpack.kernels.depthwise import depthwise
     from npu.runtime.xnnpack.kernels.floats import float_pairs, softmax_rows
     from npu.runtime.xnnpack.kernels.gemm import gemm
+    from npu.runtime.xnnpack.kernels.pooling import maxima
     from npu.runtime.xnnpack.kernels.sums import flip_rows, sum_bytes, sum_pixels
 
 
@@ -106,6 +107,8 @@ def run_part(at, first, last):  # type: ignore[no-untyped-def]
         move(row, first, last)
     elif kind == r.FLIP_ROWS:
         flip_rows(row, first, last)
+    elif r.MAX_FLOAT <= kind <= r.MAX_UNSIGNED:
+        maxima(at, first, last)
 
 
 @kernel(ty.void(ty.int64[::1]))

@@ -318,3 +318,51 @@ def test_several_filters_over_one_input_channel_are_compiled(
         assert steps_apart(ours, expected) <= ULP["DEPTHWISE_CONV_2D"]
     else:
         np.testing.assert_array_equal(ours, expected)
+
+
+SPECIAL = np.array([0.0, -0.0, np.nan, np.inf, -np.inf], np.float32)
+
+
+@pytest.mark.seed("X-F-MAX_POOL_2D", "X-Q-MAX_POOL_2D")
+@pytest.mark.parametrize("dtype", [F32, INT8, UINT8])
+@pytest.mark.parametrize("padding", [Padding.SAME, Padding.VALID])
+@pytest.mark.parametrize("window", [(2, 2, 2), (3, 3, 1), (1, 4, 3), (5, 2, 2)], ids=str)
+@pytest.mark.parametrize("channels", [1, 16, 37])
+def test_maxima_equal_the_reference(dtype: DType, padding: Padding, window: tuple[int, int, int], channels: int) -> None:
+    b = ModelBuilder()
+    source: dict[str, Any] = {} if dtype is F32 else {"scale": 0.05, "zero_point": 3}
+    activation = FusedActivation.RELU6 if channels == 37 else FusedActivation.NONE
+    x = b.input((2, 7, 6, channels), dtype, **source)
+    made = at.Pool2DOptions(padding, window[2], window[2], window[1], window[0], activation)
+    b.output(b.op("MAX_POOL_2D", [x], (1, 1, 1, channels), dtype, attributes=made, **source))
+    content = b.build()
+    (values,) = random_inputs(content, 1)
+    if dtype is F32:
+        values = np.where(np.random.default_rng(1).random(values.shape) < 0.6, np.resize(SPECIAL, values.shape), values)
+    interpreter, delegate = delegated(content, qs8=True, qu8=True)
+    ours, expected = run(interpreter, [values])[0], run_reference(content, [values])[0]
+    assert ours.tobytes() == expected.tobytes()
+    assert all(isinstance(op, CompiledOperation) and op.is_compiled for p in delegate.partitions for op in p.operations)
+
+
+@pytest.mark.seed("X-F-PAD", "X-Q-PAD")
+@pytest.mark.parametrize("dtype", [F32, INT8, UINT8])
+@pytest.mark.parametrize(
+    "amounts",
+    [
+        [(0, 0), (0, 0), (0, 0), (0, 4)], [(0, 0), (1, 2), (3, 0), (0, 0)], [(0, 0), (1, 1), (1, 1), (2, 1)],
+        [(1, 0), (0, 0), (0, 0), (0, 0)], [(0, 0)] * 4, [(1, 2), (0, 1), (2, 2), (1, 1)], [(0, 0), (5, 0), (0, 0), (1, 0)],
+    ],
+    ids=str,
+)  # fmt: skip
+def test_padded_maps_equal_the_reference(dtype: DType, amounts: list[tuple[int, int]]) -> None:
+    b, shape = ModelBuilder(), (3, 4, 5, 6)
+    source: dict[str, Any] = {} if dtype is F32 else {"scale": 0.05, "zero_point": 3}
+    x, pairs = b.input(shape, dtype, **source), b.constant(np.array(amounts, np.int32))
+    out = tuple(size + sum(pair) for size, pair in zip(shape, amounts, strict=True))
+    b.output(b.op("PAD", [x, pairs], out, dtype, attributes=at.PadOptions(), **source))
+    content = b.build()
+    inputs = random_inputs(content, 1)
+    interpreter, delegate = delegated(content, qs8=True, qu8=True)
+    np.testing.assert_array_equal(run(interpreter, inputs)[0], run_reference(content, inputs)[0])
+    assert all(isinstance(op, CompiledOperation) and op.is_compiled for p in delegate.partitions for op in p.operations)
