@@ -165,9 +165,11 @@ def feature_map_ranges(fm: FeatureMap, *, whole_bricks: bool = False) -> list[tu
         last = depth - 1 if not whole_bricks else (depth + 15) // 16 * 16 - 1
     bricks, ranges = 0 if fm.layout is Layout.NHWC else (depth - 1) // 16 * brick, []
     for tile, _, rows, _, columns in tile_rectangles(fm):
-        y, x = (rows - 1) * row, (columns - 1) * pixel
+        address, y, x = fm.addresses[tile], (rows - 1) * row, (columns - 1) * pixel
+        if y >= 0 and x >= 0 and bricks >= 0:  # as nearly all are
+            ranges.append((address, address + y + x + bricks + last * size + size))
+            continue
         low = (y if y < 0 else 0) + (x if x < 0 else 0) + (bricks if bricks < 0 else 0)
         high = (y if y > 0 else 0) + (x if x > 0 else 0) + (bricks if bricks > 0 else 0)
-        address = fm.addresses[tile]
         ranges.append((address + low, address + high + last * size + size))
     return ranges

@@ -46,8 +46,10 @@ def _empty_clamp(operation: KernelOperation) -> str | None:
 def overlaps_itself(fm: FeatureMap) -> bool:
     """Whether two elements of a map share a byte."""
     size = fm.element.bytes
-    if fm.height <= fm.tile_height_0 and fm.width <= fm.tile_width_0 and _is_nested(_axes(fm, fm.height, fm.width), size):
-        return False
+    if fm.height <= fm.tile_height_0 and fm.width <= fm.tile_width_0:
+        axes = _axes(fm, fm.height, fm.width)
+        if _is_in_order(axes, size) or _is_nested(axes, size):
+            return False
     tiles = list(_tiles(fm))
     if all(_is_nested(axes, size) for _, axes in tiles) and (len(tiles) == 1 or _are_apart(tiles, size)):
         return False
@@ -72,6 +74,13 @@ def _axes(fm: FeatureMap, rows: int, columns: int) -> Strides:
     if fm.layout is Layout.NHCWB16:
         return (rows, fm.stride_y), (columns, _BRICK * size), (-(-fm.depth // _BRICK), fm.stride_c), (_BRICK, size)
     return (rows, fm.stride_y), (columns, fm.stride_x), (1, 0), (fm.depth, size)
+
+
+def _is_in_order(axes: Strides, size: int) -> bool:
+    """Whether `_is_nested` holds with rows as the outermost axis and channels, or bricks and then pixels, as the innermost."""
+    (rows, y), (columns, x), (bricks, c), (channels, _) = axes
+    pixel, line = channels * size, (columns - 1) * x + channels * size
+    return x >= pixel and (bricks == 1 or c >= line) and (rows == 1 or y >= line + (bricks - 1) * c)
 
 
 def _is_nested(axes: Strides, size: int) -> bool:

@@ -143,11 +143,13 @@ def _kernel(height: int, width: int, stride_y: int, stride_x: int, dilation_y: i
 
 _padding = functools.lru_cache(maxsize=256)(IfmPadding)
 _block = functools.lru_cache(maxsize=256)(Block)
+_activation_of = functools.lru_cache(maxsize=256)(Activation)
+_shram_of = functools.lru_cache(maxsize=256)(ShramLayout)
 
 
 def _activation(held: AttributeValues, *, is_signed: bool) -> Activation:
     minimum, maximum, function, clip_range = _ACTIVATION(held)
-    return Activation(_signed(minimum, is_signed=is_signed), _signed(maximum, is_signed=is_signed), function, clip_range)
+    return _activation_of(_signed(minimum, is_signed=is_signed), _signed(maximum, is_signed=is_signed), function, clip_range)
 
 
 def _global_scale(held: AttributeValues) -> Scale | None:
@@ -156,7 +158,7 @@ def _global_scale(held: AttributeValues) -> Scale | None:
 
 def _shram(held: AttributeValues, *, is_binary: bool) -> ShramLayout:
     ifm2_start = held["shram.ifm2_start"] if is_binary else 0
-    return ShramLayout(held["shram.ifm_end"], held["shram.accumulator_start"], ifm2_start)
+    return _shram_of(held["shram.ifm_end"], held["shram.accumulator_start"], ifm2_start)
 
 
 def _ranges(held: AttributeValues, name: str) -> tuple[AddressRange, ...]:

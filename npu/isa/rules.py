@@ -6,6 +6,8 @@ an operation ignores has its default, which makes `decode(encode(operations)) ==
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from npu.errors import StreamError
 from npu.hardware.variant import Variant
 from npu.isa.operations import (
@@ -36,6 +38,8 @@ from npu.isa.operations import (
 _ALIGNMENT_BYTES = 16
 MAX_EXTENT = 1 << 16
 """Largest height, width or depth of a feature map or a tile: what the registers can say."""
+_SIZES = ("height", "width", "depth", "tile_height_0", "tile_height_1", "tile_width_0")
+_SIZES_OF = attrgetter(*_SIZES)
 
 
 def check_operation(operation: Operation, variant: Variant) -> None:
@@ -88,22 +92,29 @@ def _check_activation(operation: KernelOperation) -> None:
 
 
 def _check_feature_map(feature_map: FeatureMap, name: str, address_bits: int) -> None:
-    for axis in ("height", "width", "depth", "tile_height_0", "tile_height_1", "tile_width_0"):
-        size = getattr(feature_map, axis)
-        if not 0 < size <= MAX_EXTENT:
-            raise _broken(f"{name} {axis}", f"in [1, {MAX_EXTENT}]", size)
+    sizes = _SIZES_OF(feature_map)
+    if min(sizes) <= 0 or max(sizes) > MAX_EXTENT:
+        axis, size = next(one for one in zip(_SIZES, sizes, strict=True) if not 0 < one[1] <= MAX_EXTENT)
+        raise _broken(f"{name} {axis}", f"in [1, {MAX_EXTENT}]", size)
     _check_pattern(feature_map.zero_point, feature_map.element, f"{name} zero point")
     is_brick = feature_map.layout is Layout.NHCWB16
     alignment = _ALIGNMENT_BYTES if is_brick else feature_map.element.bytes
-    for tile, address in enumerate(feature_map.addresses):
-        if address % alignment:
-            raise _broken(f"{name} address of tile {tile}", f"a multiple of {alignment}", address)
-        if address >> address_bits:
-            raise _broken(f"{name} address of tile {tile}", f"of at most {address_bits} bits", address)
-    strides = {"stride_y": feature_map.stride_y, "stride_c": feature_map.stride_c} if is_brick else {}
-    for axis, stride in strides.items():
-        if stride % _ALIGNMENT_BYTES:
-            raise _broken(f"{name} {axis}", f"a multiple of {_ALIGNMENT_BYTES}", stride)
+    first, second, third, fourth = feature_map.addresses
+    joined = first | second | third | fourth  # alignments are powers of two
+    if joined % alignment or joined >> address_bits:
+        for tile, address in enumerate(feature_map.addresses):
+            _check_address(address, f"{name} address of tile {tile}", alignment, address_bits)
+    if is_brick and (feature_map.stride_y | feature_map.stride_c) % _ALIGNMENT_BYTES:
+        strides = {"stride_y": feature_map.stride_y, "stride_c": feature_map.stride_c}
+        axis, stride = next(one for one in strides.items() if one[1] % _ALIGNMENT_BYTES)
+        raise _broken(f"{name} {axis}", f"a multiple of {_ALIGNMENT_BYTES}", stride)
+
+
+def _check_address(address: int, name: str, alignment: int, address_bits: int) -> None:
+    if address % alignment:
+        raise _broken(name, f"a multiple of {alignment}", address)
+    if address >> address_bits:
+        raise _broken(name, f"of at most {address_bits} bits", address)
 
 
 def _check_pattern(value: int, element: ElementType, name: str) -> None:
@@ -138,10 +149,7 @@ def _check_weights(operation: WeightedOperation, variant: Variant) -> None:
 
 
 def _check_range(one: AddressRange, name: str, address_bits: int) -> None:
-    if one.address % _ALIGNMENT_BYTES:
-        raise _broken(f"{name} address", f"a multiple of {_ALIGNMENT_BYTES}", one.address)
-    if one.address >> address_bits:
-        raise _broken(f"{name} address", f"of at most {address_bits} bits", one.address)
+    _check_address(one.address, f"{name} address", _ALIGNMENT_BYTES, address_bits)
     is_length = one.length_bytes > 0 and one.length_bytes % _ALIGNMENT_BYTES == 0
     if not is_length:
         raise _broken(f"{name} length", f"a positive multiple of {_ALIGNMENT_BYTES}", one.length_bytes)

@@ -112,7 +112,9 @@ def _is_direct(operation: KernelOperation, inputs: list[FeatureMap], memory: Npu
 
 
 def _is_readable(fm: FeatureMap, memory: NpuMemory) -> bool:
-    """Whether groups of 16 channels may be read whole."""
+    """Whether groups of 16 channels may be read whole, of a map that lies in memory."""
+    if fm.depth % 16 == 0:
+        return True
     size = memory.regions[fm.region].size
     return all(start >= 0 and end <= size for start, end in feature_map_ranges(fm, whole_bricks=True))
 
@@ -128,7 +130,8 @@ def _may_share(operation: KernelOperation, maps: list[FeatureMap], memory: NpuMe
             continue
         ours = feature_map_ranges(fm)
         theirs = feature_map_ranges(ofm)
-        gap = int(memory.bases[fm.region] - memory.bases[ofm.region])  # regions may be views of one array
+        same = fm.region == ofm.region
+        gap = 0 if same else int(memory.bases[fm.region] - memory.bases[ofm.region])  # regions may be views of one array
         if any(a + gap < d and c < b + gap for a, b in ours for c, d in theirs):
             return False
     return True
@@ -152,6 +155,11 @@ def _row_offsets(fm: FeatureMap) -> Ints:
     return np.where(low, fm.addresses[0] + y * fm.stride_y, fm.addresses[2] + (y - fm.tile_height_0) * fm.stride_y)
 
 
+def _pixel_offsets(rows: Ints, width: int, step: int) -> Ints:
+    """Offset of every pixel of rows that start at these."""
+    return rows if width == 1 else (rows[:, None] + _steps(0, width, step)).reshape(-1)
+
+
 def _steps(start: int, count: int, step: int) -> Ints:
     """`count` numbers, `step` apart."""
     if step == 0:
@@ -161,9 +169,8 @@ def _steps(start: int, count: int, step: int) -> Ints:
 
 def _fill_output(row: PackedRow, operation: KernelOperation, *, pixels: bool) -> None:
     ofm, n = operation.ofm, row.fields
-    offsets, (_, pixel, brick), blocks = _row_offsets(ofm), ofm.steps, (ofm.depth + 15) // 16
-    if pixels:
-        offsets = (offsets[:, None] + _steps(0, ofm.width, pixel)).reshape(-1)
+    (_, pixel, brick), blocks = ofm.steps, (ofm.depth + 15) // 16
+    offsets = _pixel_offsets(_row_offsets(ofm), ofm.width, pixel) if pixels else _row_offsets(ofm)
     n["pixels"] = offsets.size
     n["out_table"] = row.table("out", offsets)
     n["out_region"], n["out_brick"], n["out_pixel"], n["width"] = ofm.region, brick, pixel, ofm.width
@@ -218,8 +225,7 @@ def _fill_convolution(row: PackedRow, operation: Convolution, memory: NpuMemory)
         offsets = _fill_padding(row, ifm, operation.padding, height, width)
         pixel, pitch, bricks = ifm.depth, width * ifm.depth, 0
     ys = offsets[: ofm.height * kernel.stride_y : kernel.stride_y]
-    pixels = ys[:, None] + _steps(0, ofm.width, kernel.stride_x * pixel)
-    n["in_table"] = row.table("in", pixels.reshape(-1))
+    n["in_table"] = row.table("in", _pixel_offsets(ys, ofm.width, kernel.stride_x * pixel))
     row.order = _segments(kernel, ifm.depth, pixel, pitch, bricks)
     n |= row.order.fields
     row.kind = r.CONVOLUTION
