@@ -166,11 +166,16 @@ def _convolve_panel(at, out_base, panel, wide, first, pixels, block, end):  # ty
         weights, stage = row.weights + done * inputs * r.WEIGHTS_BYTES, row.stage + done * r.CHANNELS_BYTES
         width = np.int64(4) if pixels < HEIGHT and end - done >= 4 else np.int64(1)
         tail, shape = row.tail if done + width == row.blocks else np.int64(16), width
+        to = out_base + done * row.out_brick
+        together = pixels
         if pixels >= HEIGHT:
             shape = np.int64(8 if tail <= 8 else 0)
             widen(weights, inputs, wide)
+            if pixels % HEIGHT == 1:  # the last one alone takes less than another tile
+                together = pixels - 1
+                tile(np.int64(1), at, panel + together * inputs * 8, weights, stage, outs + 8 * together, to, tail, np.int64(1))
             weights = wide
-        tile(shape, at, panel, weights, stage, outs, out_base + done * row.out_brick, tail, pixels)
+        tile(shape, at, panel, weights, stage, outs, to, tail, together)
         done += width
 
 
