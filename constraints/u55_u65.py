@@ -143,7 +143,7 @@ HARDWARE = (
          "weights must be {limit}", seen.typed_weights),
     Rule("N-W-3", WEIGHTED, CONSTANT, "bias, if there is one, must be {limit}", seen.bias_constant),
     Rule("N-W-8", WEIGHTED,
-         Predicate("below 2**31, or 2**39 with a bias of 64 bits", lambda pair: pair[0] < pair[1],
+         Predicate("below 2**31, or 2**39 with a bias of 64 bits, and below 2**31 when scaled", lambda pair: pair[0] < pair[1],
                    examples=((((1 << 31) - 1, 1 << 31), True), ((1 << 31, 1 << 31), False),
                              (((1 << 39) - 1, 1 << 39), True), ((1 << 39, 1 << 39), False))),
          "largest possible sum of products and bias must be {limit}", seen.sums_of_products),

@@ -126,7 +126,7 @@ def weight_zero_points(view: OpView) -> Iterator[Observed]:
 
 def sums_of_products(view: OpView) -> Iterator[Observed]:
     """What products and bias can sum up to; not told where a glance at the sizes shows that it fits."""
-    largest = largest_sum(view.op.kind, view.ifm, view.weights, view.bias)
+    largest = largest_sum(view.op.kind, view.ifm, view.weights, view.bias, view.output())
     if largest is not None:
         yield Observed("sum", largest)
 

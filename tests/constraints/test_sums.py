@@ -9,11 +9,13 @@ import pytest
 
 import npu
 from constraints.sums import largest_sum
+from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.graph import Tensor
 from npu.tflite.writer import write_model
 
 from tests.support import single_ops as ops
+from tests.support.builder import ModelBuilder
 from tests.support.litert import random_inputs, run_reference
 from tests.support.single_ops import quantization, tensor
 
@@ -64,3 +66,65 @@ def test_a_bias_that_is_no_number_is_not_bounded(dtype: DType) -> None:
 def test_weights_count_from_their_zero_point() -> None:
     weights = replace(tensor((2, 1, 1, 100_000), data=100), quantization=quantization(0.5, zero_point=-28))
     assert largest_sum("CONV_2D", _maps(DType.INT8), weights, None) == (128 * 100_000 * 128, 1 << 31)
+
+
+EDGES = ((1 << 31) - 1, -(1 << 31), (1 << 30) + 3, 1 << 29, -(1 << 28), 1 << 25, 1 << 20, -5)
+SCALED: dict[str, tuple[DType, DType, int]] = {
+    "int8": (DType.INT8, DType.INT32, 1),
+    "uint8": (DType.UINT8, DType.INT32, 1),
+    "int16": (DType.INT16, DType.INT64, 200),
+}
+"""Types of maps and bias, and how much larger than EDGES the bias is."""
+
+
+def _scaled(kind: str, case: str, scale: float) -> bytes:
+    """Sums with a bias up to what its type holds, in maps of a scale that may be far above the output's."""
+    dtype, bias_type, factor = SCALED[case]
+    b, rng, count = ModelBuilder(), np.random.default_rng(5), len(EDGES)
+    zero = 128 if dtype is DType.UINT8 else 0
+    shape = {"FULLY_CONNECTED": (2, 12), "DEPTHWISE_CONV_2D": (1, 4, 4, count)}.get(kind, (1, 4, 4, 4))
+    x = b.input(shape, dtype, scale=0.1, zero_point=zero)
+    sizes = {"FULLY_CONNECTED": (count, 12), "DEPTHWISE_CONV_2D": (1, 3, 3, count)}.get(kind, (count, 3, 3, 4))
+    values = rng.integers(-127, 128, sizes) + zero
+    weights = b.constant(values.astype(np.uint8 if zero else np.int8), scale=0.05, zero_point=zero)
+    bias = b.constant((np.array(EDGES, np.int64) * factor).astype(bias_type.numpy), scale=0.005)
+    made = {"FULLY_CONNECTED": (2, count), "TRANSPOSE_CONV": (1, 8, 8, count)}.get(kind, (1, 4, 4, count))
+    same = at.Padding.SAME
+    options: dict[str, at.Attributes] = {
+        "CONV_2D": at.Conv2DOptions(same, 1, 1),
+        "DEPTHWISE_CONV_2D": at.DepthwiseConv2DOptions(same, 1, 1, 1),
+        "FULLY_CONNECTED": at.FullyConnectedOptions(),
+        "TRANSPOSE_CONV": at.TransposeConvOptions(same, 2, 2),
+    }
+    inputs = [b.constant(np.array(made, np.int32)), weights, x] if kind == "TRANSPOSE_CONV" else [x, weights]
+    b.output(b.op(kind, [*inputs, bias], made, dtype, scale, zero, attributes=options[kind]))
+    return b.build()
+
+
+@pytest.mark.parametrize("case", SCALED)
+@pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"])
+def test_sums_that_are_scaled_up_give_what_the_reference_kernels_give(kind: str, case: str) -> None:
+    """The CPU wraps around where a scaled sum needs more than 32 bits, as LiteRT does; the NPU would saturate."""
+    for scale in (1e-4, 0.004, 0.02, 1.0, 1e4):
+        content = _scaled(kind, case, scale)
+        inputs = random_inputs(content, 3)
+        variants = [run_reference(content, inputs)[0], run_reference(content, inputs, fully_connected="npu")[0]]
+        for target in ("ethos-u55-128", "ethos-u65-512"):
+            outputs = npu.run(content, inputs, target=target).outputs[0]
+            found = [np.array_equal(outputs, expected) for expected in variants]
+            assert any(found), (scale, target)
+
+
+def test_a_scaled_sum_has_32_bits() -> None:
+    weights = tensor((1, 1, 1, 1000), data=1, scale=0.5)
+    maps = {dtype: tensor((1, 1, 1, 1000), dtype, scale=0.1) for dtype in (DType.INT8, DType.INT16)}
+    bias = tensor((1,), DType.INT32, data=[(1 << 31) - 1])
+    wide = tensor((1,), DType.INT64, data=[(1 << 39) - 1])
+
+    def room(dtype: DType, bias: Tensor, scale: float) -> int:
+        bound = largest_sum("CONV_2D", maps[dtype], weights, bias, tensor((1, 1, 1, 1), dtype, scale=scale))
+        assert bound is not None
+        return bound[1]
+
+    assert [room(DType.INT8, bias, scale) for scale in (0.1, 0.05, 0.03, 0.0125)] == [1 << 31, 1 << 30, 1 << 30, 1 << 28]
+    assert [room(DType.INT16, wide, scale) for scale in (0.1, 0.0125, 100.0)] == [1 << 32, 1 << 29, 1 << 39]

@@ -11,6 +11,7 @@ import pytest
 import npu
 from constraints.checker import check
 from npu.api import verify
+from npu.errors import ModelError
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.graph import Model
@@ -129,7 +130,6 @@ def test_a_permutation_never_writes_over_what_it_reads(order: tuple[int, ...]) -
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "computed permutation": ({"is_constant": False}, "N-TR-1"),
-    "permutation of int64": ({"dtype": DType.INT64}, "N-TR-2"),
     "other scale": ({"scale": 0.25}, "N-TR-6"),
     "other type": ({"map_type": DType.FLOAT32}, "N-TYPE-I8-U8-I16-I32"),
 }
@@ -149,3 +149,8 @@ def test_what_is_no_permutation_of_integers_stays_on_the_cpu_with_the_reason(cas
     (placed,) = npu.check(one(**fields), target="ethos-u55-128").ops
     assert placed.device is Device.CPU
     assert rule in [violation.rule for violation in placed.violations]
+
+
+def test_a_permutation_of_int64_runs_nowhere() -> None:
+    with pytest.raises(ModelError, match=r"input 1 \(permutation\) must be int32, got int64; no kernel runs the operator"):
+        npu.check(one(dtype=DType.INT64))
