@@ -56,6 +56,8 @@ class PreparedOperation:
     numbers: np.void | None = None
     constants: DecodedConstants | None = None
     source: list[npt.NDArray[np.uint8]] = field(default_factory=list)
+    uncommon: Sequence[npt.NDArray[np.uint8]] = ()
+    """Bytes of its constants that `pack_streams` has left to `pack_constants`."""
 
     @property
     def operation(self) -> Operation:
@@ -148,6 +150,9 @@ def _pack_ahead(stream: PreparedStream, memory: NpuMemory, num_threads: int) -> 
             room -= packing.weights_bytes
     with suppress(SimulationError):
         pack_streams(packings, stream.rows, memory.variant.accelerator, num_threads)
+        for packing in packings:
+            if packing.row.numbers["kind"] == r.GENERAL:
+                stream.operations[packing.index].uncommon = packing.source
 
 
 def _repeat(stream: PreparedStream, repeated: RepeatedRows) -> int:
@@ -198,16 +203,20 @@ def _run_general(stream: PreparedStream, index: int, memory: NpuMemory) -> int:
     return 1
 
 
+def _are_equal(one: Sequence[npt.NDArray[np.uint8]], other: Sequence[npt.NDArray[np.uint8]]) -> bool:
+    return len(one) == len(other) and all(map(np.array_equal, one, other))
+
+
 def _pack(stream: PreparedStream, index: int, operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> bool:
     """Pack the constants that are in memory now, if they have changed; whether the fast kernels take the operation then."""
     prepared = stream.operations[index]
     views = [memory.view(part.region, part.address, part.length_bytes) for part in source_ranges(operation)]
-    if prepared.source and all(map(np.array_equal, views, prepared.source)):
+    if _are_equal(views, prepared.source):
         return False
     row, prepared.constants, prepared.source = prepared.row, None, [view.copy() for view in views]
     stream.rows["kind"][index], stream.rows["checks"][index] = r.GENERAL, 0
     packing = Packing(index, row, operation, prepared.source, [array_address(part) for part in prepared.source])
-    if packing.is_common:
+    if packing.is_common and not _are_equal(views, prepared.uncommon):
         pack_streams([packing], stream.rows, memory.variant.accelerator)
     if row.kind != r.GENERAL and row.numbers["kind"] == r.GENERAL:
         prepared.constants = decode_constants(operation, memory)

@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npu.isa.operations import AddressRange, Convolution, Dma, DmaSide, DmaStride, Operation
+from npu.isa.operations import (
+    INT8,
+    AddressRange,
+    Convolution,
+    Dma,
+    DmaSide,
+    DmaStride,
+    IfmPadding,
+    KernelWindow,
+    Operation,
+    Scale,
+)
 from sim.functional import prepared
 from sim.functional.origins import constant_origins
 from sim.functional.packing import Packing
@@ -94,6 +105,25 @@ def test_runs_are_exact_whether_constants_were_foreseen_or_not(stream: str, monk
     machine.run(operations, memory)
     assert np.array_equal(memory.regions[1], expected.regions[1])
     assert late == ([False] if stream in FORESEEN else [True, True])
+
+
+def test_constants_that_the_batch_leaves_are_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, tried, pack = Workbench(6, plain=True), list[int](), prepared.pack_streams
+    constants = (np.full((16, 1, 1, 16), 255), [0] * 16, [Scale(1 << 30, 40)] * 16)  # weights of 9 bits
+    wide = bench.windowed(KernelWindow(1, 1), IfmPadding(), (3, 4), 16, 16, INT8, constants)
+    assert isinstance(wide, Convolution)
+
+    def watched(packings: Sequence[Packing], *others: Any) -> None:
+        tried.append(len(packings))
+        pack(packings, *others)
+
+    monkeypatch.setattr(prepared, "pack_streams", watched)
+    memory, expected = bench.memory(), bench.memory()
+    operations, machine = [wide, *staged(wide, at=STAGING)], Machine(bench.variant, best_tier())
+    machine.run(operations, memory)
+    Machine(bench.variant, Tier.GENERAL).run(operations, expected)
+    assert np.array_equal(memory.regions[1], expected.regions[1])
+    assert tried == [2]
 
 
 def test_constants_that_can_be_written_are_copied() -> None:
