@@ -44,6 +44,7 @@ from npu.isa.operations import (
 
 AttributeValues = Mapping[str, Any]
 """Attributes by the path that the command table gives them."""
+RangeGetters = tuple[Callable[[AttributeValues], tuple[Any, ...]], ...]
 
 
 @functools.lru_cache(maxsize=16)
@@ -85,9 +86,21 @@ def _map_getter(name: str, operand: str, zero_point: str) -> Callable[[Attribute
     return itemgetter(f"{operand}.element.bits", f"{operand}.element.is_signed", f"{operand}.layout", zero_point, *own)
 
 
+def _range_getters(name: str) -> RangeGetters:
+    """Functions of the attributes of a range of each core, all in one region."""
+    return tuple(itemgetter(f"{name}[0].region", f"{name}[{core}].address", f"{name}[{core}].length_bytes") for core in (0, 1))
+
+
+def _side_getter(name: str) -> Callable[[AttributeValues], tuple[Any, ...]]:
+    """Function of the attributes of one side of a transfer."""
+    return itemgetter(*(f"{name}.{own}" for own in ("region_or_cores", "address", "stride", "is_internal")))
+
+
 _IFM = _map_getter("ifm", "ifm", "ifm.zero_point")
 _IFM2 = _map_getter("ifm2", "second_operand", "second_zero_point")
 _OFM = _map_getter("ofm", "ofm", "ofm.zero_point")
+_WEIGHTS, _SCALES = _range_getters("weights"), _range_getters("scales")
+_SOURCE, _DESTINATION = _side_getter("source"), _side_getter("destination")
 _OFM_EXTENT = itemgetter("ofm.height", "ofm.width", "ofm.depth")
 _BLOCK = itemgetter("block.height", "block.width", "block.depth")
 _PADDING = itemgetter("padding.top", "padding.left", "padding.bottom", "padding.right")
@@ -161,13 +174,13 @@ def _shram(held: AttributeValues, *, is_binary: bool) -> ShramLayout:
     return _shram_of(held["shram.ifm_end"], held["shram.accumulator_start"], ifm2_start)
 
 
-def _ranges(held: AttributeValues, name: str) -> tuple[AddressRange, ...]:
+def _ranges(held: AttributeValues, of_cores: RangeGetters) -> tuple[AddressRange, ...]:
     """Ranges of the cores that have work: the second core of two is idle if its length is 0."""
-    region = held[f"{name}[0].region"]
-    first = AddressRange(region, held[f"{name}[0].address"], held[f"{name}[0].length_bytes"])
-    if held["variant.accelerator.cores"] == 1 or held[f"{name}[1].length_bytes"] == 0:
+    first = AddressRange(*of_cores[0](held))
+    if held["variant.accelerator.cores"] == 1:
         return (first,)
-    return first, AddressRange(region, held[f"{name}[1].address"], held[f"{name}[1].length_bytes"])
+    second = AddressRange(*of_cores[1](held))
+    return (first,) if second.length_bytes == 0 else (first, second)
 
 
 def _any_kernel(held: AttributeValues, ofm: FeatureMap, *, is_binary: bool) -> dict[str, Any]:
@@ -196,8 +209,8 @@ def _window(held: AttributeValues) -> dict[str, Any]:
 def _weighted(held: AttributeValues) -> dict[str, Any]:
     """Fields of an operation with weights."""
     fields = _window(held)
-    fields["weights"] = _ranges(held, "weights")
-    fields["scales"] = _ranges(held, "scales")
+    fields["weights"] = _ranges(held, _WEIGHTS)
+    fields["scales"] = _ranges(held, _SCALES)
     fields["has_4x4_sub_kernels"] = held["has_4x4_sub_kernels"]
     return fields
 
@@ -271,15 +284,15 @@ def _elementwise(own: AttributeValues, held: AttributeValues) -> Elementwise:
     return Elementwise(ifm=ifm, mode=mode, **fields)
 
 
-def _dma_side(held: AttributeValues, name: str) -> DmaSide:
-    region_or_cores, address, stride = held[f"{name}.region_or_cores"], held[f"{name}.address"], held[f"{name}.stride"]
-    if held[f"{name}.is_internal"]:
+def _dma_side(attributes: tuple[Any, ...]) -> DmaSide:
+    region_or_cores, address, stride, is_internal = attributes
+    if is_internal:
         return DmaSide(None, address, stride, core_mask=region_or_cores)
     return DmaSide(region_or_cores, address, stride)
 
 
 def _dma(_own: AttributeValues, held: AttributeValues) -> Dma:
-    source, destination = _dma_side(held, "source"), _dma_side(held, "destination")
+    source, destination = _dma_side(_SOURCE(held)), _dma_side(_DESTINATION(held))
     stride = max(source.stride, destination.stride)
     has_rows, has_planes = stride >= DmaStride.ROWS, stride >= DmaStride.PLANES
     return Dma(
