@@ -65,6 +65,7 @@ benchmark: ## Measure speed beside LiteRT and Vela
 	$(PYTHON) -m benchmarks.compiler_quality --write docs/compiler-quality.md
 	$(PYTHON) -m benchmarks.compiler_quality --optimise size --write docs/compiler-quality-size.md
 	$(PYTHON) -m benchmarks.arena_limits --write docs/arena-limits.md
+	$(PYTHON) -m benchmarks.price_of_memory --write docs/price-of-memory.md
 	$(PYTHON) benchmarks/cpu_delegate.py
 
 .PHONY: help lint format test test-all test-browser test-emulator test-shells test-viewers fuzz mutants golden docs site benchmark

@@ -163,8 +163,9 @@ def page(cells: Sequence[Cell], targets: Sequence[str], goal: str = "performance
     yield "Total cycles hold the CPU's; SRAM is the arena with the tensors and variables of operators on"
     yield "the CPU, and fast scratch. A dash: Vela has none of it.\n"
     if goal == "performance":
-        yield "Performance copies weights ahead into what the memory mode leaves free (or `--arena-cache-size` gives):"
-        yield "SRAM above 1.00 buys cycles; [compiler-quality-size.md](compiler-quality-size.md) is about the least.\n"
+        yield "Performance copies weights ahead into what the memory mode leaves free (or `--arena-cache-size` gives), where"
+        yield "twice the memory saves 7 % of the cycles ([price-of-memory.md](price-of-memory.md));"
+        yield "[compiler-quality-size.md](compiler-quality-size.md) is about the least memory.\n"
     yield "Geometric means, in brackets the cells above 1.00 of all that can be compared:\n"
     columns = [COLUMNS[0], f"{COLUMNS[0]}, models that use the NPU", *COLUMNS[1:]]
     yield "| target | " + " | ".join(columns) + " |\n| --- |" + " ---: |" * len(columns)

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from npu.compiler.allocate import Allocation, LiveRange, Packer, allocate, live_bytes, round_up
-from npu.compiler.goal import Goal
 from npu.compiler.ir import Storage
 from npu.compiler.layout import storage_bytes, views
 from npu.compiler.lifetime import Lifetimes, LogicalBuffer, PlanNode, buffer_of, share_in_place, shared_spans, trace_lifetimes
@@ -47,7 +46,8 @@ class MemoryPlan:
     """Addresses of one graph. `transfers[i]` and `buffers[i]` belong to node i.
 
     `feature_bytes[e]` are the bytes of the arena that feature maps take at event e. `arena_end` and `fast_end` are where its
-    last buffers end, after those of graphs that lie before it.
+    last buffers end, after those of graphs that lie before it. `maps_bytes` is what it would all take without copies, `cycles`
+    an estimate of those of the NPU.
     """
 
     places: Mapping[LogicalBuffer, RegionOffset]
@@ -59,6 +59,13 @@ class MemoryPlan:
     fast_bytes: int
     arena_end: int
     fast_end: int
+    maps_bytes: int
+    cycles: float
+
+    @property
+    def bytes(self) -> int:
+        """All that it takes."""
+        return self.arena_bytes + self.fast_bytes
 
 
 def plan_memory(
@@ -67,12 +74,15 @@ def plan_memory(
     jobs: Sequence[Sequence[Job]],
     layouts: Mapping[Storage, Layout],
     variant: Variant,
-    goal: Goal = Goal.PERFORMANCE,
+    copies_bytes: int | None = None,
     *,
     arena_start: int = 0,
     fast_start: int = 0,
 ) -> MemoryPlan:
-    """Addresses of everything that `graph` needs, from `arena_start` of the arena and `fast_start` of the fast region on."""
+    """Addresses of everything that `graph` needs, from `arena_start` of the arena and `fast_start` of the fast region on.
+
+    Copies of constants raise what the maps need by `copies_bytes` at most, or to what the memory mode gives.
+    """
     works = [[job.step for job in row] for row in jobs]
     lifetimes = trace_lifetimes(graph, nodes, works, layouts)
     owner = share_in_place(lifetimes, nodes, works, layouts)
@@ -85,7 +95,7 @@ def plan_memory(
     limit = variant.memory_mode.arena_cache_bytes if separate else arena_budget(variant)
     region, base = (Region.FAST, fast_start) if separate else (Region.ARENA, arena_start)
     maps, allocation = (list(fast.values()), cache) if separate else (list(slow.values()), arena)
-    limits = _staging_limits(allocation.total_bytes, limit - base, jobs, goal, separate=separate)
+    limits = _staging_limits(allocation.total_bytes, limit - base, jobs, copies_bytes, separate=separate)
     starts, speed = lifetimes.starts, CopySpeed.on(variant)
 
     def planned(*, is_ahead: bool) -> tuple[Packer, list[TransferPlan]]:
@@ -93,7 +103,7 @@ def plan_memory(
         return packer, [plan_transfers(row, start, packer, limits, speed, is_ahead=is_ahead) for row, start in rows]
 
     packer, plans = planned(is_ahead=False)
-    if goal is Goal.PERFORMANCE and _waits(plans, jobs):
+    if limits.late > limits.early and _waits(plans, jobs):
         roomy, ahead = planned(is_ahead=True)
         if _cycles(ahead) < (1 - WORTH_MEMORY) * _cycles(plans):
             packer, plans = roomy, ahead
@@ -118,6 +128,8 @@ def plan_memory(
         fast_bytes=fast_bytes,
         arena_end=arena_start + arena_bytes,
         fast_end=fast_start + fast_bytes,
+        maps_bytes=arena.total_bytes + cache.total_bytes,
+        cycles=_cycles(plans),
     )
 
 
@@ -131,16 +143,18 @@ def _waits(plans: Sequence[TransferPlan], jobs: Sequence[Sequence[Job]]) -> bool
 
 
 def _staging_limits(
-    maps_bytes: int, budget: int, jobs: Sequence[Sequence[Job]], goal: Goal, *, separate: bool
+    maps_bytes: int, budget: int, jobs: Sequence[Sequence[Job]], copies_bytes: int | None, *, separate: bool
 ) -> StagingLimits:
     """The limits of copies.
 
-    Where the memory is for the NPU alone, there is room for two copies at a time at least.
+    Where the memory is for the NPU alone, and nobody counts its bytes, there is room for two copies at a time at least.
     """
     copies = (job.constants.bytes for row in jobs for job in row if job.constants and job.is_staged)
-    is_roomy = separate and goal is Goal.PERFORMANCE
-    early = min(max(maps_bytes, 2 * max(copies, default=0)), budget) if is_roomy else maps_bytes
-    return StagingLimits(early, early if goal is Goal.SIZE else max(budget, early + early // _NEGLIGIBLE_SHARE))
+    early = min(max(maps_bytes, 2 * max(copies, default=0)), budget) if separate else maps_bytes
+    if copies_bytes is None:
+        return StagingLimits(early, max(budget, early + early // _NEGLIGIBLE_SHARE))
+    most = max(min(maps_bytes + copies_bytes, budget), maps_bytes)
+    return StagingLimits(min(early, most), most)
 
 
 def arena_budget(variant: Variant) -> int:
@@ -163,23 +177,30 @@ def _moved(transfers: Sequence[tuple[Transfer, ...]], offsets: Sequence[int]) ->
 
 
 def step_rooms(
-    graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout], variant: Variant, goal: Goal = Goal.PERFORMANCE
+    graph: Graph,
+    nodes: Sequence[PlanNode],
+    layouts: Mapping[Storage, Layout],
+    variant: Variant,
+    copies_bytes: int | None = None,
 ) -> list[list[int]]:
-    """For every step of every node the bytes that staged constants may take without raising the peak of the feature maps.
+    """For every step of every node the bytes that staged constants may take: `copies_bytes` beyond the maps' peak.
 
-    A fast memory that is the NPU's alone has room for two slices, for nobody else uses what they would save.
+    With None about as many as do not raise it. A fast memory that is the NPU's alone has room for two slices then, for nobody
+    else uses what they would save.
     """
     works = [list(node.program.steps) if node.program else [] for node in nodes]
     lifetimes = trace_lifetimes(graph, nodes, works, layouts)
     groups = shared_spans(lifetimes, share_in_place(lifetimes, nodes, works, layouts))
-    usage = live_bytes(list(groups.values()), lifetimes.events)
-    least = max(usage, default=0) // _NEGLIGIBLE_SHARE if goal is Goal.PERFORMANCE else 0
+    usage, budget = live_bytes(list(groups.values()), lifetimes.events), arena_budget(variant)
+    least = max(usage, default=0) // _NEGLIGIBLE_SHARE
     if variant.memory_mode.has_separate_cache:
-        cache = variant.memory_mode.arena_cache_bytes
-        least = min(2 * LARGEST_SLICE_BYTES, cache // _STAGING_SHARE) if goal is Goal.PERFORMANCE else 0
+        budget = variant.memory_mode.arena_cache_bytes
+        least = min(2 * LARGEST_SLICE_BYTES, budget // _STAGING_SHARE)
         groups = {buffer: span for buffer, span in groups.items() if not isinstance(buffer, int)}
         usage = live_bytes(list(groups.values()), lifetimes.events)
     peak = max(usage, default=0)
+    if copies_bytes is not None:
+        peak, least = max(min(peak + copies_bytes, budget), peak), 0
     return [
         [max(peak - usage[start + index], least) for index in range(len(steps))]
         for steps, start in zip(works, lifetimes.starts, strict=False)

@@ -15,6 +15,7 @@ from npu.compiler.passes.encode_streams import encode_streams
 from npu.compiler.passes.lower_partitions import lower_partitions
 from npu.compiler.passes.partition_graphs import partition_graphs
 from npu.compiler.passes.plan_memory import plan_memory
+from npu.compiler.passes.price_copies import price_copies
 from npu.compiler.passes.rebuild_graphs import rebuild_graphs
 from npu.compiler.passes.refuse_misfits import exceeds_budget, refuse_misfits
 from npu.compiler.passes.reshape_pointwise import reshape_pointwise
@@ -34,6 +35,7 @@ PASSES: tuple[Pass, ...] = (
     assign_layouts,  # NHWC or NHCWB16 for every storage
     copy_inputs,  # into the NPU's own fast memory, if they are read again and again
     reshape_pointwise,  # the shape in which element by element work is fastest
+    price_copies,  # how much memory copies of constants are worth
     schedule_jobs,  # blocks, slices of output channels, encoded weights
     plan_memory,  # addresses, and transfers ahead of use
     refuse_misfits,  # what only fits on the CPU goes there

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from npu.compiler.block_config import BlockChoice, BlockChooser
 from npu.compiler.block_estimate import BlockProblem
-from npu.compiler.goal import Goal
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, WindowStep
 from npu.compiler.layout import choose_layouts
-from npu.compiler.weights import Constants, WeightSlice
+from npu.compiler.weights import Constants, ExpectedConstants, WeightSlice
 from npu.hardware.variant import MemoryMode
 from npu.isa.operations import (
     AccumulatorFormat,
@@ -207,11 +206,15 @@ def make_jobs(
     rooms: Sequence[int],
     layouts: Mapping[Storage, Layout],
     chooser: BlockChooser,
-    constants: Constants,
-    goal: Goal = Goal.PERFORMANCE,
+    constants: Constants | ExpectedConstants,
     progress: Progress | None = None,
+    *,
+    is_bound: bool = False,
 ) -> list[Job]:
-    """The jobs of `steps` in order; `rooms[i]` is how many bytes step i may spend on staged constants."""
+    """The jobs of `steps` in order; `rooms[i]` is how many bytes step i may spend on staged constants.
+
+    `is_bound`: those who plan memory hold to it; else more is found for copies that save cycles.
+    """
     jobs: list[Job] = []
     pace = Pace(port_rate(chooser.variant, chooser.variant.memory_mode.constants))
     usual, encodings = _usual_shapes(steps), _Encodings(chooser, constants)
@@ -222,11 +225,11 @@ def make_jobs(
         table = constants.add(step.lut.tobytes()) if step.lut is not None else None
         if isinstance(step, ConvolutionStep):
             problem = chooser.known(describe(step, layouts, mode, constants.bytes_per_weight(step.weights)))
-            has_lead = goal is Goal.PERFORMANCE or spare >= SMALLEST_SLICE_BYTES
+            has_lead = not is_bound or spare >= SMALLEST_SLICE_BYTES
             pace = pace if has_lead else pace.without_lead
             for shape in usual.pop(id(step.weights), ()):
-                encodings.add(step, _choose_form(replace(problem, ofm=shape), room, chooser, pace, goal))
-            form = encodings.cheapest(step, problem, _choose_form(problem, room, chooser, pace, goal), pace)
+                encodings.add(step, _choose_form(replace(problem, ofm=shape), room, chooser, pace, is_bound=is_bound))
+            form = encodings.cheapest(step, problem, _choose_form(problem, room, chooser, pace, is_bound=is_bound), pace)
             spare = room - form.room(problem)
             new = _convolution_jobs(step, problem, form, constants, table)
         else:
@@ -288,7 +291,7 @@ class Slicing:
             if number < self.staged:
                 pace = pace.after(choice.cycles, size)
             else:
-                pace = pace.after_reading(choice.cycles, size * _plane_blocks(problem, choice))
+                pace = pace.after_reading(choice.cycles, size * plane_blocks(problem.ofm, choice))
         return pace
 
 
@@ -304,7 +307,7 @@ def _usual_shapes(steps: Sequence[Step]) -> dict[int, list[MapShape]]:
 class _Encodings:
     """How weights have been sliced and encoded so far: stripes, and operators that share tensors, can use them again."""
 
-    def __init__(self, chooser: BlockChooser, constants: Constants) -> None:
+    def __init__(self, chooser: BlockChooser, constants: Constants | ExpectedConstants) -> None:
         self._chooser, self._constants = chooser, constants
         self._known: dict[tuple[bytes, KernelWindow, int], list[Slicing]] = {}
 
@@ -346,7 +349,7 @@ class _Encodings:
 
 
 def _convolution_jobs(
-    step: ConvolutionStep, problem: BlockProblem, form: Slicing, constants: Constants, table: int | None
+    step: ConvolutionStep, problem: BlockProblem, form: Slicing, constants: Constants | ExpectedConstants, table: int | None
 ) -> list[Job]:
     jobs, channel = [], 0
     for number, (count, choice) in enumerate(form.slices):
@@ -358,20 +361,20 @@ def _convolution_jobs(
     return jobs
 
 
-def _choose_form(problem: BlockProblem, room: int, chooser: BlockChooser, pace: Pace, goal: Goal) -> Slicing:
+def _choose_form(problem: BlockProblem, room: int, chooser: BlockChooser, pace: Pace, *, is_bound: bool) -> Slicing:
     """Constants where they are, or copies of them, for which `room` bytes are free.
 
     What is faster by the estimate is taken, with two weights: reading constants again for every block of the plane keeps the
-    port from other copies, which shows only later; and where SRAM counts more than cycles, what needs more of it must be much
+    port from other copies, which shows only later; and where memory is bound, what needs more of it must be much
     faster. Copies of what is read once are made within reason only.
     """
     in_place = chooser.choose(problem.part(problem.ofm[2], in_place=True))
     kept = Slicing(((problem.ofm[2], in_place),), staged=0)
-    is_read_once = _plane_blocks(problem, in_place) == 1
+    is_read_once = plane_blocks(problem.ofm, in_place) == 1
     if not chooser.variant.memory_mode.stages_weights:
         return kept
-    if is_read_once and goal is Goal.PERFORMANCE and not chooser.variant.memory_mode.has_separate_cache:
-        kept = _prefetched(problem, in_place, chooser, pace) or kept
+    if is_read_once and not chooser.variant.memory_mode.has_separate_cache:
+        kept = _prefetched(problem, in_place, chooser, pace, room if is_bound else _MOST_PREFETCHED_BYTES) or kept
     if is_read_once and room < 2 * SMALLEST_SLICE_BYTES:
         return kept
     slices = _cut(problem, room, chooser, pace)
@@ -381,20 +384,20 @@ def _choose_form(problem: BlockProblem, room: int, chooser: BlockChooser, pace: 
         return kept
     in_place_cycles, copied_cycles = (form.after(pace, problem).end - pace.end for form in (kept, copied))
     worth = 1.0
-    if needed > room and goal is Goal.SIZE:
+    if needed > room and is_bound:
         worth = _WORTH_SRAM
     elif needed <= room and not is_read_once:
         worth = _WORTH_READING_AGAIN
     return kept if in_place_cycles <= worth * copied_cycles else copied
 
 
-def _prefetched(problem: BlockProblem, in_place: BlockChoice, chooser: BlockChooser, pace: Pace) -> Slicing | None:
+def _prefetched(problem: BlockProblem, in_place: BlockChoice, chooser: BlockChooser, pace: Pace, most: int) -> Slicing | None:
     """The first channels from copies that are made while nothing else passes the port of the constants, the others in place.
 
     None where that saves little of the operation, or of what the program has taken so far: it takes memory.
     """
     total, unit = problem.ofm[2], int(round_up(BRICK_DEPTH, chooser.variant.accelerator.ofm_ublock.depth))
-    room = min(pace.idle_cycles * pace.port.read, _MOST_PREFETCHED_BYTES)
+    room = min(pace.idle_cycles * pace.port.read, most, _MOST_PREFETCHED_BYTES)
     count = min(int(room / problem.channel_bytes) // unit * unit, total)
     if count < unit:
         return None
@@ -409,8 +412,9 @@ def _prefetched(problem: BlockProblem, in_place: BlockChoice, chooser: BlockChoo
     return form if saved > max(_WORTH_PREFETCHING * in_place.cycles, WORTH_MEMORY * pace.kernel_free) else None
 
 
-def _plane_blocks(problem: BlockProblem, choice: BlockChoice) -> int:
-    return -(-problem.ofm[0] // choice.block.height) * -(-problem.ofm[1] // choice.block.width)
+def plane_blocks(ofm: MapShape, choice: BlockChoice) -> int:
+    """Blocks of a plane of the OFM: so many times constants that lie in place are read."""
+    return -(-ofm[0] // choice.block.height) * -(-ofm[1] // choice.block.width)
 
 
 def _cut(problem: BlockProblem, room: int, chooser: BlockChooser, pace: Pace) -> list[tuple[int, BlockChoice]]:

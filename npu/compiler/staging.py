@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from npu.compiler.allocate import LiveRange, Packer
-from npu.compiler.schedule import COMMAND_BYTES, Job
+from npu.compiler.schedule import COMMAND_BYTES, Job, plane_blocks
 from npu.compiler.weights import WeightSlice
 from npu.hardware.variant import Variant
 from npu.machine.port_rates import port_rate
@@ -83,7 +83,7 @@ def plan_transfers(
     latest = _latest_starts(uses, clock, speed) if is_ahead else [math.inf] * len(uses)
     transfers: list[Transfer] = []
     kernel_free = engine_free = previous_start = 0.0
-    pending = 0
+    pending, left = 0, set[tuple[tuple[int, int], ...]]()
     for event, job in enumerate(jobs):
         while pending < len(uses):
             constants, use, last = uses[pending]
@@ -93,16 +93,29 @@ def plan_transfers(
             is_needed = is_due or (latest[pending] <= clock[event + 1] and not _is_port_taken(jobs, event, rate))
             sizes = (limits.early, limits.late) if is_needed else (limits.early,)
             offset = _place(packer, constants.bytes, start + event, start + last, sizes)
+            begin = previous_start
+            if offset is None and is_needed:
+                offset, begin = packer.place(LiveRange(constants.bytes, start + event, start + last), sizes[-1]), kernel_free
             if offset is None and not is_due:
                 break
-            if offset is not None:
-                engine_free = max(engine_free, previous_start) + (constants.bytes + COMMAND_BYTES) / rate + latency
+            if offset is None:
+                left.add(constants.pieces)
+            else:
+                left.discard(constants.pieces)
+                engine_free = max(engine_free, begin) + (constants.bytes + COMMAND_BYTES) / rate + latency
                 transfers.append(Transfer(constants, offset, start + event, start + use, start + last))
             pending += 1
         ready = engine_free if transfers and transfers[-1].use <= start + event <= transfers[-1].last else 0.0
         previous_start = max(kernel_free, ready)
-        kernel_free = previous_start + job.cycles
+        is_left = job.constants is not None and job.constants.pieces in left
+        kernel_free = previous_start + (_cycles_in_place(job, rate) if is_left else job.cycles)
     return TransferPlan(tuple(transfers), kernel_free)
+
+
+def _cycles_in_place(job: Job, rate: float) -> float:
+    """Cycles of a job that reads constants in place that were to be copied: again for every block of the plane."""
+    assert job.constants is not None
+    return max(job.cycles, job.constants.bytes * plane_blocks(job.step.ofm.shape, job.choice) / rate)
 
 
 def _is_port_taken(jobs: Sequence[Job], event: int, rate: float) -> bool:
@@ -124,12 +137,12 @@ def _latest_starts(uses: Sequence[tuple[WeightSlice, int, int]], clock: Sequence
 
 
 def _place(packer: Packer, size: int, issue: int, last: int, limits: Sequence[int]) -> int | None:
-    """Offset of a buffer that is live from one event before `issue`, or from `issue` if that is the only way."""
+    """Offset of a buffer that is live from one event before `issue`, below the first of the limits that allows one."""
     for limit in limits:
         offset = packer.place(LiveRange(size, max(issue - 1, 0), last), limit)
         if offset is not None:
             return offset
-    return packer.place(LiveRange(size, issue, last), limits[-1]) if len(limits) > 1 else None
+    return None
 
 
 def _uses(jobs: Sequence[Job]) -> list[tuple[WeightSlice, int, int]]:

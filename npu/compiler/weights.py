@@ -14,6 +14,7 @@ from npu.compiler.ir import StepWeights, WindowStep
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.isa.family import WeightUse
+from npu.isa.scale_records import RECORD_BYTES
 from npu.isa.weight_stream.encode import Encoder
 from npu.records import dataclass
 
@@ -109,12 +110,8 @@ class Constants:
         self, weights: StepWeights, channels: slice, choice: BlockChoice, step: WindowStep, *, is_depthwise: bool
     ) -> WeightSlice:
         """The encoded constants of output `channels` for the block and traversal of `choice`."""
-        bits = step.ifm.element.bits
         values, others = self.digests_of(weights)
-        key = (
-            values, channels.start, channels.stop, choice.traversal, choice.block.depth, bits,
-            step.kernel.dilation_y, step.kernel.dilation_x, is_depthwise,
-        )  # fmt: skip
+        key = (values, *_stream_key(channels, choice, step), is_depthwise)
         if (others, key) not in self._slices:
             self._slices[others, key] = self._slice(weights, channels, choice, step, is_depthwise, key)
         return self._slices[others, key]
@@ -175,3 +172,31 @@ class Constants:
             cores=accelerator.cores,
         )
         return [self.encoder(values, self._format.order(accelerator, use, core)) for core in range(cores)]
+
+
+class ExpectedConstants:
+    """Constants as far as a plan needs them that may yet be dropped: their expected sizes, nothing encoded."""
+
+    def __init__(self, constants: Constants) -> None:
+        self.bytes_per_weight, self.digests_of = constants.bytes_per_weight, constants.digests_of
+        self._offsets: dict[tuple[object, ...], int] = {}
+
+    def add(self, data: bytes) -> int:
+        """Any offset: a plan does not ask where constants lie."""
+        return 0
+
+    def add_weights(
+        self, weights: StepWeights, channels: slice, choice: BlockChoice, step: WindowStep, *, is_depthwise: bool
+    ) -> WeightSlice:
+        """The expected bytes of output `channels`, at an offset that tells them from others."""
+        key = (self.digests_of(weights), *_stream_key(channels, choice, step))
+        offset = self._offsets.setdefault(key, len(self._offsets))
+        own = weights.values[channels]
+        return WeightSlice(((offset, int(own.size * self.bytes_per_weight(weights)) + len(own) * RECORD_BYTES),), (), ())
+
+
+def _stream_key(channels: slice, choice: BlockChoice, step: WindowStep) -> tuple[object, ...]:
+    """What a weight stream depends on besides the weights."""
+    kernel = step.kernel
+    bits = step.ifm.element.bits
+    return channels.start, channels.stop, choice.traversal, choice.block.depth, bits, kernel.dilation_y, kernel.dilation_x

@@ -17,8 +17,9 @@ def plan_memory(state: State) -> State:
     arena = fast = 0
     for graph in state.graphs:
         plan = memory.plan_memory(
-            graph.graph, graph.nodes, graph.jobs, graph.layouts, state.variant, state.goal, arena_start=arena, fast_start=fast
-        )
+            graph.graph, graph.nodes, graph.jobs, graph.layouts, state.variant, graph.copies_bytes,
+            arena_start=arena, fast_start=fast,
+        )  # fmt: skip
         if not is_shared:
             arena, fast = plan.arena_end, plan.fast_end
         graphs.append(replace(graph, memory=plan))

@@ -1,0 +1,60 @@
+"""Pass: how much memory copies of constants may take besides the maps, by a price for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from npu.compiler.goal import Goal
+from npu.compiler.memory import MemoryPlan, plan_memory
+from npu.compiler.passes.schedule_jobs import jobs_of
+from npu.compiler.state import GraphState, State
+from npu.compiler.weights import ExpectedConstants
+
+PRICE_OF_MEMORY = 0.1
+"""The plan is taken whose cycles times its bytes to this power are least: twice the memory must save 7 % of the cycles.
+
+docs/price-of-memory.md shows what other prices give.
+"""
+
+_SHARES = (0, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
+"""Bytes for copies that are tried, by those that copies take where nothing bounds them."""
+
+_UNSURE = 1.02
+"""Plans with a bound take so much longer than estimated, relative to the one without."""
+
+_SMALL_PART = 24
+"""One part in so many of a fast memory for the NPU alone costs nothing."""
+
+
+def price_copies(state: State) -> State:
+    """The state with the bytes that copies may take: none besides the maps for SIZE, else what they are worth."""
+    return state.with_graphs(tuple(replace(graph, copies_bytes=_copies_bytes(graph, state)) for graph in state.graphs))
+
+
+def _copies_bytes(graph: GraphState, state: State) -> int | None:
+    if state.goal is Goal.SIZE:
+        return 0
+    return min(_trials(graph, state), key=lambda trial: trial[0])[1]
+
+
+def _trials(graph: GraphState, state: State) -> Iterator[tuple[float, int | None]]:
+    """What a plan costs, and the bytes for copies that it was made with; one plan if copies take no memory but the maps'."""
+    mode = state.variant.memory_mode
+    given = mode.arena_cache_bytes // _SMALL_PART if mode.has_separate_cache else 0
+
+    def cost(plan: MemoryPlan) -> float:
+        return float(plan.cycles * (given + plan.bytes) ** PRICE_OF_MEMORY)
+
+    free = _plan(graph, state, None)
+    yield cost(free), None
+    if free.bytes > free.maps_bytes:
+        for share in _SHARES:
+            copies_bytes = int(share * (free.bytes - free.maps_bytes))
+            yield cost(_plan(graph, state, copies_bytes)) * _UNSURE, copies_bytes
+
+
+def _plan(graph: GraphState, state: State, copies_bytes: int | None) -> MemoryPlan:
+    """The plan by the expected size of constants, of which nothing is encoded yet."""
+    jobs = jobs_of(graph, state, copies_bytes, ExpectedConstants(state.constants))
+    return plan_memory(graph.graph, graph.nodes, jobs, graph.layouts, state.variant, copies_bytes)
