@@ -152,7 +152,7 @@ def _staging_limits(
     copies = (job.constants.bytes for row in jobs for job in row if job.constants and job.is_staged)
     early = min(max(maps_bytes, 2 * max(copies, default=0)), budget) if separate else maps_bytes
     if copies_bytes is None:
-        return StagingLimits(early, max(budget, early + early // _NEGLIGIBLE_SHARE))
+        return StagingLimits(early, budget if early <= budget else early + early // _NEGLIGIBLE_SHARE)
     most = max(min(maps_bytes + copies_bytes, budget), maps_bytes)
     return StagingLimits(min(early, most), most)
 
