@@ -8,6 +8,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
+from operator import is_not
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +19,7 @@ from npu.graph.ethos_u import CUSTOM_CODE as ETHOS_U
 from npu.graph.graph import ABSENT, Graph, Model, Op
 from npu.graph.partition import ORDERED_CUSTOM_CODES, NodeSubset, orders, partition_nodes
 from npu.graph.verify import extents_defect
+from npu.numerics.arrays import Array
 from npu.progress import Progress, counted
 from npu.runtime.buffer_handles import BufferHandles
 from npu.runtime.delegate import (
@@ -65,7 +67,8 @@ class Subgraph:
         self._kernels: dict[int, tuple[KernelRegistration, DelegateParams]] = {}
         self._plan: list[int] = list(range(len(graph.ops)))
         self._steps: list[Run] = []
-        self._first_dynamic: int | None = None
+        self._dynamic: dict[int, tuple[Array | None, ...]] = {}
+        """Steps that decide the shapes of their outputs, with the buffers for which those after them are prepared."""
         self._errors: list[str] = []
         self._custom_ready: set[int] = set()
         self.is_allocated = False
@@ -225,7 +228,7 @@ class Subgraph:
         self._custom_ready.clear()
         self._handles.forget()
         self._steps = []
-        self._first_dynamic = None
+        self._dynamic = {}
         for tensor in self._tensors:
             tensor.is_dynamic = False
             if not tensor.is_constant and tensor.is_variable:
@@ -278,7 +281,7 @@ class Subgraph:
     @property
     def has_dynamic_shapes(self) -> bool:
         """Whether the shape of a tensor is known only in the run."""
-        return self._first_dynamic is not None
+        return bool(self._dynamic)
 
     def reset_variables(self) -> None:
         """Fill variable tensors with their zero point. What is zero is not written: it needs no memory until then."""
@@ -296,8 +299,7 @@ class Subgraph:
                 self._tensors[index].is_dynamic = False
             self._steps.append(self._prepare_node(node))
             if any(self._tensors[index].is_dynamic for index in node.outputs):
-                if self._first_dynamic is None:
-                    self._first_dynamic = position
+                self._dynamic[position] = ()
                 break
 
     def _prepare_node(self, node: Node) -> Run:
@@ -414,7 +416,7 @@ class Subgraph:
         state = self._state
         if self._errors:
             self._errors.clear()
-        if self._first_dynamic is not None or self._uses_handles or state.profile is not None or state.progress is not None:
+        if self._dynamic or self._uses_handles or state.profile is not None or state.progress is not None:
             self._invoke_step_by_step()
             return
         for step in self._steps:
@@ -423,8 +425,6 @@ class Subgraph:
     def _invoke_step_by_step(self) -> None:
         """With what there may be to do between two steps."""
         told = self._state.progress if self._index == 0 and len(self._plan) > 1 else None
-        if self._first_dynamic is not None:
-            del self._steps[self._first_dynamic + 1 :]
         for position, index in enumerate(counted(self._plan, "operators of the model", told)):
             if position >= len(self._steps):
                 self._prepare_from(position)
@@ -434,6 +434,17 @@ class Subgraph:
                 self._steps[position]()
             else:
                 self._timed(position, index)
+            if position in self._dynamic:
+                self._follow(position)
+
+    def _follow(self, position: int) -> None:
+        """Let what comes after a step that has decided the shapes of its outputs be prepared again, if they are others."""
+        made = tuple(self._tensors[index].data for index in self._nodes[self._plan[position]].outputs)
+        before = self._dynamic[position]
+        if len(before) != len(made) or any(map(is_not, before, made)):
+            del self._steps[position + 1 :]
+            self._dynamic = {earlier: buffers for earlier, buffers in self._dynamic.items() if earlier < position}
+            self._dynamic[position] = made
 
     def _timed(self, position: int, index: int) -> None:
         assert self._state.profile is not None

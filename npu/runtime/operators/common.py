@@ -159,10 +159,12 @@ def run_rows_in_parts(node: OperatorNode, function: Callable[[Array], Array]) ->
     ifm, output = node.input(0), node.output()
 
     def run() -> None:
+        if not output.elements:
+            return
         depth = ifm.shape[-1]
         rows, made = ifm.array.reshape(-1, depth), output.array.reshape(-1, depth)
-        most = max(MOST_AT_ONCE // depth, 1) if depth else 1
-        for start in range(0, len(rows) if made.size else 0, most):
+        most = max(MOST_AT_ONCE // depth, 1)
+        for start in range(0, len(rows), most):
             made[start : start + most] = function(rows[start : start + most])
 
     return run

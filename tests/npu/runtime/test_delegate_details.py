@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ from npu.runtime.delegate import (
     Status,
     as_delegate,
 )
+from npu.runtime.dummy import DummyDelegate, DummyKernel
+from npu.runtime.dummy import default_options as dummy_options
 from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.tensor import RuntimeTensor
 
@@ -259,3 +261,38 @@ def test_shapes_inside_a_partition_are_propagated_for_a_delegate_that_asks() -> 
         interpreter = CpuInterpreter(model_content=b.build(), experimental_delegates=[Looking([0, 1])])
         interpreter.allocate_tensors()
     assert found == [(1, 1), (4, 2)]
+
+
+class _Counting(DummyDelegate):
+    """Counts how often a kernel is prepared."""
+
+    prepared = 0
+
+    def create_delegate_kernel_interface(self) -> SimpleDelegateKernel:
+        delegate = self
+
+        class Kernel(DummyKernel):
+            def prepare(self, context: Context, node: Node) -> Status:
+                delegate.prepared += 1
+                return super().prepare(context, node)
+
+        return Kernel(self.options)
+
+
+def test_what_follows_a_computed_shape_is_prepared_again_only_for_another_shape() -> None:
+    b = ModelBuilder()
+    x, shape = b.input((2, 6), DType.FLOAT32), b.input((2,), DType.INT32)
+    b.output(b.op("NEG", [b.op("RESHAPE", [x, shape], (2, 6), DType.FLOAT32)], (2, 6), DType.FLOAT32))
+    delegate = _Counting(replace(dummy_options(), allowed_builtins=("NEG",)))
+    interpreter = CpuInterpreter(model_content=b.build(), experimental_delegates=[delegate])
+    interpreter.allocate_tensors()
+    values = np.arange(12, dtype=np.float32).reshape(2, 6)
+    counts = []
+    for wanted in ((3, 4), (3, 4), (3, 4), (12, 1), (12, 1), (3, 4)):
+        interpreter.set_tensor(0, values)
+        interpreter.set_tensor(1, np.array(wanted, np.int32))
+        interpreter.invoke()
+        output = interpreter.get_output_details()[0]["index"]
+        np.testing.assert_array_equal(interpreter.get_tensor(output), -values.reshape(wanted))
+        counts.append(delegate.prepared)
+    assert [count - counts[0] for count in counts] == [0, 0, 0, 1, 1, 2]
