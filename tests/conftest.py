@@ -16,7 +16,8 @@ from npu.compiler.verify import verify_state
 from tests.support.coverage_table import Collector
 from tests.support.plugged import DELEGATES
 
-settings.register_profile("reproducible", derandomize=True, deadline=None)
+settings.register_profile("reproducible", derandomize=True, deadline=None, max_examples=40)
+settings.register_profile("thorough", settings.get_profile("reproducible"), max_examples=200)
 settings.load_profile("reproducible")
 
 COLLECTOR = pytest.StashKey[Collector]()
@@ -26,6 +27,9 @@ _MOST_LINES = 40
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Runs with slow tests draw more examples of everything that is drawn."""
+    if "not slow" not in config.option.markexpr:
+        settings.load_profile("thorough")
     config.stash[COLLECTOR] = Collector()
     config.pluginmanager.register(config.stash[COLLECTOR], "requirement markers")
 
@@ -36,7 +40,7 @@ gc.disable()  # until all tests are collected: thousands of them stay, and none 
 def pytest_collection_finish() -> None:
     """The collected tests stay, and are not looked through for garbage; what tests leave is looked for rarely."""
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(100_000, 50, 100)
     gc.enable()
 
 

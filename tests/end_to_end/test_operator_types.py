@@ -14,7 +14,7 @@ from tests.support.litert import random_array, run_reference
 from tests.support.operator_placement import PAGE, REASONS, cases, models, ours, page, shown
 
 TARGETS = list_variants()
-EXACT = 2
+EXACT = 1
 """Models of a row that every run compares, on one target each; the slow run takes all on all."""
 NO_FIXED_PRODUCT = "MUL-int32"
 OWN_REFERENCE = {"ELU-int8", "RSQRT-int16", "SUM-int8"}

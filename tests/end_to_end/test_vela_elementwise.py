@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -31,6 +31,14 @@ from tests.naive.vela_arithmetic import (
 from tests.support.litert import random_inputs
 from tests.support.single_ops import op_model, tensor
 from tests.support.vela import compile_with_vela
+
+LITERT = LiteRt()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def litert() -> Iterator[None]:
+    yield
+    LITERT.stop()
 
 
 def assert_runs(model: bytes, target: str) -> None:
@@ -85,12 +93,11 @@ def compared(seed: int, target: str) -> tuple[int, Counter[str]]:
     Each of these must be what the formula of its operator says.
     """
     source = graph(seed, 4)
-    model, litert = write_model(source), LiteRt()
+    model = write_model(source)
     inputs = random_inputs(model, 1)
     compiled = compile_with_vela(model, target)
     assert npu.verify(compiled) == []
-    found, expected = npu.run(compiled, inputs).outputs, litert.outputs(model, inputs)
-    litert.stop()
+    found, expected = npu.run(compiled, inputs).outputs, LITERT.outputs(model, inputs)
     if isinstance(expected, str):  # some of these graphs end LiteRT's process
         return 0, Counter()
     makers, differing = {op.outputs[0]: op for op in source.graphs[0].ops}, Counter[str]()

@@ -59,7 +59,7 @@ def residual(kernels: tuple[int, ...], shape: tuple[int, ...]) -> bytes:
     return write_model(Model((s.graph([s.op("MAX_POOL_2D", [x], [s.tensor(halves, 0.4, 3)], pool)]),)))
 
 
-@pytest.mark.parametrize("depth", [16, 32])
+@pytest.mark.parametrize("depth", [16, pytest.param(32, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("kernels", "is_ahead"), [((3, 3), True), ((1, 3, 1), True), ((5,), False)], ids=str)
 def test_a_sum_in_a_cascade_replaces_rows_that_the_first_step_has_left(
     kernels: tuple[int, ...], is_ahead: bool, depth: int

@@ -80,10 +80,10 @@ def test_nearly_all_sums_of_bytes_run_in_fixed_point_with_the_same_bytes(
 ) -> None:
     for tier in FAST:
         taken = []
-        for seed in range(12):
+        for seed in range(5):
             bench = Workbench(seed, plain=True)
             taken.append(runs_in_fixed_point(bench, sum_of_bytes(bench, mode, element, is_flat=is_flat), tier))
-        assert taken.count(True) >= 11, taken
+        assert taken.count(True) >= 4, taken
 
 
 def test_halves_are_rounded_away_from_zero_in_fixed_point() -> None:

@@ -74,7 +74,7 @@ def assert_own_exact(model: bytes, inputs: list[Array], expected: list[Array], t
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_mixed_graphs_are_exact(dtype: DType) -> None:
-    for seed in range(7):
+    for seed in range(4):
         model, inputs, expected = drawn(seed, dtype)
         assert judge(model, inputs, expected, TARGETS[seed % 6]) in ("exact", "blockdep", *LEFT_OUT)
         assert_own_exact(model, inputs, expected, TARGETS[(seed + 1) % 6])
