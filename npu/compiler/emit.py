@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from npu.compiler.buffers import common_layouts
 from npu.compiler.compiled import NO_SOURCE
 from npu.compiler.dependencies import insert_waits
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, View, WindowStep
@@ -35,6 +36,7 @@ from npu.isa.operations import (
     Operation,
     Pooling,
     PoolingMode,
+    ShramLayout,
     Stop,
     ifm_plane,
 )
@@ -68,6 +70,7 @@ def emit_operations(jobs: Sequence[Job], addresses: Addresses, constants: Consta
     order: list[Operation] = []
     sources: list[int] = []
     tables = _table_events(slots, uses, addresses, variant)
+    layouts = common_layouts(jobs, variant.shram)
     pending = list(zip(addresses.transfers, addresses.buffers, strict=True))
     for index, job in enumerate(jobs):
         event = addresses.start + index
@@ -82,7 +85,7 @@ def emit_operations(jobs: Sequence[Job], addresses: Addresses, constants: Consta
         for copy, source in itertools.chain(*copies[:due], loads, *copies[due:]):
             order.append(copy)
             sources.append(source)
-        order.append(_kernel(job, slots[index], event, addresses, constants))
+        order.append(_kernel(job, layouts[index], slots[index], event, addresses, constants))
         sources.append(job.step.source)
     operations, sources = insert_waits(order, sources, variant)
     return [*operations, Stop()], [*sources, NO_SOURCE]
@@ -148,14 +151,14 @@ def _copy_of(constants: WeightSlice, addresses: Addresses, event: int) -> Region
 
 
 def _kernel(
-    job: Job, slot: TableSlot | None, event: int, addresses: Addresses, constants: Constants
+    job: Job, layout: ShramLayout, slot: TableSlot | None, event: int, addresses: Addresses, constants: Constants
 ) -> Convolution | DepthwiseConvolution | Pooling | Elementwise:
     step = job.step
     ofm_shape = (step.ofm.shape[0], step.ofm.shape[1], job.depth)
     common: dict[str, Any] = {
         "ofm": _map(step.ofm, addresses, constants, ofm_shape, job.channel),
         "block": job.choice.block,
-        "shram": job.choice.shram,
+        "shram": layout,
         "activation": _activation(step, slot),
         "scale": step.scale,
         "rounding": step.rounding,

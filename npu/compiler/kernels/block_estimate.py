@@ -37,8 +37,8 @@ def kind_of_blocks(kind, count, is_first_other):  # type: ignore[no-untyped-def]
 
 @inlined
 def port_cycles(cost, op, ports):  # type: ignore[no-untyped-def]
-    """Cycles of the busiest direction of a port, or of a port whose directions share its beats."""
-    busiest = 0.0
+    """Cycles of the busiest direction of a port, and those that the cap of its directions together asks for."""
+    busiest = capped = 0.0
     for p in range(2):
         read = write = beats = 0.0
         if op.ifm.port == p:
@@ -50,8 +50,9 @@ def port_cycles(cost, op, ports):  # type: ignore[no-untyped-def]
         if op.ofm.port == p:
             write = cost.ofm_cycles
             beats += cost.ofm_beats
-        busiest = max(max(busiest, beats * ports[p].cap_beat_cycles), max(read, write))
-    return busiest
+        busiest = max(busiest, max(read, write))
+        capped = max(capped, beats * ports[p].cap_beat_cycles)
+    return busiest, capped
 
 
 @inlined
@@ -87,9 +88,9 @@ def round_trip(cost, op, ports, machine, deep, fetched, fetches, scratch):  # ty
 
 @inlined
 def plane_cycles(op, machine, ports, y, x, fetches, cost, scratch):  # type: ignore[no-untyped-def]
-    """Cycles of all depth blocks of a place in the plane. The input that they share is spread over them."""
+    """Cycles of all depth blocks of a place in the plane, and those more that caps cost. Blocks share their input's."""
     deep = ceil_div(op.ofm.depth, op.block_depth)
-    total, fetched, beats, cycles = 0.0, 0.0, 0.0, 0.0
+    total, held, fetched, beats, cycles = 0.0, 0.0, 0.0, 0.0, 0.0
     for a in range(3):
         layer, count = kind_of_blocks(a, deep, True)
         if count <= 0:
@@ -100,32 +101,35 @@ def plane_cycles(op, machine, ports, y, x, fetches, cost, scratch):  # type: ign
             fetched = (cycles + cost.ifm2_cycles) / cost.fetches + ports[op.ifm.port].read.latency
         if is_kept(op):
             cost.ifm_beats, cost.ifm_cycles = beats / deep, cycles / deep
-        mac, output, moved = cost.mac_cycles, cost.output_cycles, port_cycles(cost, op, ports)
+        mac, output = cost.mac_cycles, cost.output_cycles
+        moved, capped = port_cycles(cost, op, ports)
         busiest = max(max(mac, output), max(round_trip(cost, op, ports, machine, deep, fetched, fetches, scratch), moved))
-        second = max(min(mac, output), min(max(mac, output), moved))
+        second = max(min(mac, output), min(max(mac, output), max(moved, capped)))
+        held += max(capped - busiest, 0.0) * count
         total += (busiest + FRICTION * second + FETCH_CYCLES * cost.fetches) * count
-    return total
+    return total, held
 
 
 @inlined
 def operation_cycles(op, machine, ports, limit, fetches, cost, scratch):  # type: ignore[no-untyped-def]
     """Cycles of the whole operation, or some number above `limit` where they are more than that."""
     down, across = ceil_div(op.ofm.height, op.block_height), ceil_div(op.ofm.width, op.block_width)
-    total = 0.0
+    total, held = 0.0, -ports[op.ifm.port].cap_ahead_cycles
     for a in range(9):
         row, rows = kind_of_blocks(a // 3, down, op.pad_top > 0)
         column, columns = kind_of_blocks(a % 3, across, op.pad_left > 0)
         if rows <= 0 or columns <= 0:
             continue
         y, x = row * op.block_height, column * op.block_width
-        total += plane_cycles(op, machine, ports, y, x, fetches, cost, scratch) * (rows * columns)
-        if total > limit:
-            return total
+        plane, plane_held = plane_cycles(op, machine, ports, y, x, fetches, cost, scratch)
+        total, held = total + plane * (rows * columns), held + plane_held * (rows * columns)
+        if total + max(held, 0.0) > limit:
+            return total + max(held, 0.0)
     # The first block is fetched before anything else can work, the last one leaves the output unit after everything else.
     cost_block(cost, op, machine, ports, 0, 0, 0, fetches, scratch)
     first = (cost.ifm_cycles + cost.ifm2_cycles) / cost.fetches
     last = min(max(cost.mac_cycles, first), cost.output_cycles)
-    return total + EXPOSED * (first + ports[op.ifm.port].read.latency + last)
+    return total + max(held, 0.0) + EXPOSED * (first + ports[op.ifm.port].read.latency + last)
 
 
 @kernel(ty.void(OPERATIONS, MACHINES, PORTS, ty.int64[:, ::1], FETCHES, BLOCK_COSTS, ty.float64[::1]), error_model="numpy")

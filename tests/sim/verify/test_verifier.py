@@ -277,7 +277,7 @@ def first_kernel(accept: Callable[[Operation], bool]) -> tuple[list[Decoded], in
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        (lambda shram: replace(shram, ifm_end=shram.ifm_end - 2), "IFM buffer"),
+        (lambda shram: replace(shram, ifm_end=3), "IFM buffer"),
         (lambda shram: replace(shram, accumulator_start=shram.accumulator_start + 2), "accumulators"),
     ],
     ids=["input", "accumulators"],
