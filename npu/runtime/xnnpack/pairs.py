@@ -1,4 +1,4 @@
-"""ADD, SUB and MUL of two 8-bit maps of one shape.
+"""ADD, SUB and MUL of two 8-bit maps of one shape, or of a map and a constant, which is repeated to that shape once.
 
 ADD and SUB are vector code with the reference kernel's factors. For MUL, and scales that do not fit, every pair of bytes has
 one result in a table, which the reference kernel computes once: 65536 bytes, indexed by 256 * first + second, unsigned.
@@ -6,6 +6,7 @@ one result in a table, which the reference kernel computes once: 65536 bytes, in
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -32,8 +33,40 @@ _LARGEST_SUM = (1 << 28) - 1
 """Of two operands."""
 
 
-class Sums(CompiledOperation):
-    """ADD or SUB of two computed maps of equal shape and at least 16 elements."""
+class _OfTwo(CompiledOperation):
+    """An operator on two maps."""
+
+    _least = 1
+    """Elements."""
+
+    def shape(self) -> bool:
+        first, second = self.node.input(0), self.node.input(1)
+        shape = second.shape if first.is_constant else first.shape
+        if any(not _fills(side, shape) for side in (first, second)) or math.prod(shape) < self._least:
+            return False
+        self.node.set_shape(shape)
+        return True
+
+    def _address(self, position: int) -> int:
+        """Of an operand in the shape of the output."""
+        side = self.node.input(position)
+        if not side.is_constant:
+            return address(side.array)
+        repeated = np.broadcast_to(side.array, self.node.output().shape)
+        return address(self.keep(np.ascontiguousarray(repeated)))
+
+
+def _fills(side: RuntimeTensor, shape: tuple[int, ...]) -> bool:
+    """Whether an operand has a shape, or is a constant that can be repeated to it."""
+    if not side.is_constant or len(side.shape) > len(shape):
+        return side.shape == shape
+    return all(own in (1, size) for own, size in zip(side.shape[::-1], shape[::-1], strict=False))
+
+
+class Sums(_OfTwo):
+    """ADD or SUB of maps of at least 16 elements."""
+
+    _least = 16
 
     def __init__(self, index: int, node: OperatorNode, site: Site, operands: Array, stage: Stage) -> None:
         super().__init__(index, node, site.workspace, transient=site.transient)
@@ -44,13 +77,6 @@ class Sums(CompiledOperation):
         )
         self._limits = _limits(node).for_kernels()
 
-    def shape(self) -> bool:
-        first, second = self.node.input(0), self.node.input(1)
-        if first.shape != second.shape or first.elements < 16:
-            return False
-        self.node.set_shape(first.shape)
-        return True
-
     def bind(self) -> None:
         row, count = np.zeros((), r.JOB), self.node.output().elements
         row["kind"] = r.ADD_BYTES if self.node.kind == "ADD" else r.SUBTRACT_BYTES
@@ -59,7 +85,7 @@ class Sums(CompiledOperation):
         row["limits"], row["finish"] = address(self._limits), self._finish
         row["sign"] = 128 if self.node.output().dtype is DType.INT8 else 0
         row["single"] = 1 if self.node.input(0).scale >= self.node.input(1).scale else 2
-        row["input"], row["input2"] = (address(self.node.input(k).array) for k in range(2))
+        row["input"], row["input2"] = (self._address(k) for k in range(2))
         row["out"] = address(self.node.output().array)
         self.rows = row[None]
 
@@ -99,24 +125,17 @@ def _operand(offset: int, multiplier: int, exponent: int) -> Array:
     return made
 
 
-class Pairs(CompiledOperation):
-    """An operator on two computed maps of equal shape."""
+class Pairs(_OfTwo):
+    """By a table of all pairs."""
 
     def __init__(self, index: int, node: OperatorNode, site: Site) -> None:
         super().__init__(index, node, site.workspace, transient=site.transient)
         self._table = site.store(_table(node))
 
-    def shape(self) -> bool:
-        first, second = self.node.input(0), self.node.input(1)
-        if first.shape != second.shape or not first.elements:
-            return False
-        self.node.set_shape(first.shape)
-        return True
-
     def bind(self) -> None:
         row = np.zeros((), r.JOB)
         row["kind"], row["rows"] = r.LOOK_UP_PAIRS, self.node.output().elements
-        row["input"], row["input2"] = (address(self.node.input(k).array) for k in range(2))
+        row["input"], row["input2"] = (self._address(k) for k in range(2))
         row["out"], row["weights"] = address(self.node.output().array), address(self._table)
         self.rows = row[None]
 
@@ -145,10 +164,10 @@ def _no_allocation(tensor: RuntimeTensor, shape: tuple[int, ...]) -> None:
 
 
 def compile_pairs(index: int, node: OperatorNode, site: Site) -> CompiledOperation | None:
-    """A compiled operation for two computed 8-bit maps, None if the reference kernel shall run it."""
+    """A compiled operation for two 8-bit maps, of which at least one is computed, None if the reference kernel shall run it."""
     if len(node.inputs) != 2 or any(tensor is None or tensor.dtype not in _BYTES for tensor in node.inputs):
         return None
     first, second = node.input(0), node.input(1)
-    if first.is_constant or second.is_constant or first.dtype is not second.dtype or node.output().dtype is not first.dtype:
+    if (first.is_constant and second.is_constant) or first.dtype is not second.dtype or node.output().dtype is not first.dtype:
         return None
     return (_sums(index, node, site) if node.kind != "MUL" else None) or Pairs(index, node, site)

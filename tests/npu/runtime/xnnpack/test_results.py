@@ -366,3 +366,27 @@ def test_padded_maps_equal_the_reference(dtype: DType, amounts: list[tuple[int, 
     interpreter, delegate = delegated(content, qs8=True, qu8=True)
     np.testing.assert_array_equal(run(interpreter, inputs)[0], run_reference(content, inputs)[0])
     assert all(isinstance(op, CompiledOperation) and op.is_compiled for p in delegate.partitions for op in p.operations)
+
+
+@pytest.mark.parametrize("dtype", [INT8, UINT8])
+@pytest.mark.parametrize("kind", ["ADD", "SUB", "MUL"])
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (1, 1, 5), (4, 1), (3, 4, 5), (1, 1, 1, 5)], ids=str)
+@pytest.mark.parametrize("is_first", [False, True])
+def test_constants_are_repeated_to_the_shape_of_the_map(
+    dtype: DType, kind: str, shape: tuple[int, ...], is_first: bool
+) -> None:
+    b, info = ModelBuilder(), np.iinfo(dtype.numpy)
+    x = b.input((3, 4, 5), dtype, scale=0.05, zero_point=3)
+    values = np.random.default_rng(2).integers(info.min, info.max + 1, shape).astype(dtype.numpy)
+    constant = b.constant(np.asarray(values), scale=0.02, zero_point=7)
+    out = np.broadcast_shapes((3, 4, 5), shape)
+    options = {"ADD": at.AddOptions(), "SUB": at.SubOptions(), "MUL": at.MulOptions()}[kind]
+    operands = [constant, x] if is_first else [x, constant]
+    b.output(b.op(kind, operands, out, dtype, scale=0.06, zero_point=1, attributes=options))
+    content = b.build()
+    inputs = random_inputs(content, 1)
+    interpreter, delegate = delegated(content, qs8=True, qu8=True)
+    np.testing.assert_array_equal(run(interpreter, inputs)[0], run_reference(content, inputs)[0])
+    (operation,) = delegate.partitions[0].operations
+    assert isinstance(operation, CompiledOperation)
+    assert operation.is_compiled is (out == (3, 4, 5))
