@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from npu.compiler import pipeline
-from npu.compiler.verify import verify_state
+from npu.compiler.verify import ChangeVerifier
 
 from tests.support.coverage_table import Collector
 from tests.support.plugged import DELEGATES
@@ -61,7 +61,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def verified_passes() -> Iterator[None]:
     """Whatever the tests compile is verified after every pass."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "DEFAULT_OBSERVERS", (verify_state,))
+        patch.setattr(pipeline, "DEFAULT_OBSERVERS", (ChangeVerifier(),))
         yield
 
 

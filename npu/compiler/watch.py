@@ -20,9 +20,9 @@ def watching(dump_after: str | None, *, verifies: bool, write: Callable[[str], N
     dumps = () if dump_after is None else (_dump(dump_after, write),)
     if not verifies:
         return dumps
-    from npu.compiler.verify import verify_state
+    from npu.compiler.verify import ChangeVerifier
 
-    return (*dumps, verify_state)
+    return (*dumps, ChangeVerifier())
 
 
 def _dump(after: str, write: Callable[[str], None]) -> Observer:

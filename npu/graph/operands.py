@@ -92,7 +92,7 @@ def positions(text: str, role: Role, count: int) -> tuple[int, ...]:
     return tuple(position for position, operand in positions if operand is not None and operand.role is role)
 
 
-@cache
+@lru_cache(maxsize=256)
 def _typed(text: str) -> tuple[tuple[int, Operand], ...]:
     """The inputs of a signature that say their types, by position."""
     return tuple((position, operand) for position, operand in enumerate(parse(text).inputs) if operand.types)
