@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from npu.compiler.goal import Goal
@@ -35,23 +34,23 @@ def price_copies(state: State) -> State:
 def _copies_bytes(graph: GraphState, state: State) -> int | None:
     if state.goal is Goal.SIZE:
         return 0
-    return min(_trials(graph, state), key=lambda trial: trial[0])[1]
-
-
-def _trials(graph: GraphState, state: State) -> Iterator[tuple[float, int | None]]:
-    """What a plan costs, and the bytes for copies that it was made with; one plan if copies take no memory but the maps'."""
     mode = state.variant.memory_mode
     given = mode.arena_cache_bytes // _SMALL_PART if mode.has_separate_cache else 0
 
-    def cost(plan: MemoryPlan) -> float:
-        return float(plan.cycles * (given + plan.bytes) ** PRICE_OF_MEMORY)
+    def cost(cycles: float, size: int) -> float:
+        return float(cycles * (given + size) ** PRICE_OF_MEMORY)
 
     free = _plan(graph, state, None)
-    yield cost(free), None
-    if free.bytes > free.maps_bytes:
-        for share in _SHARES:
-            copies_bytes = int(share * (free.bytes - free.maps_bytes))
-            yield cost(_plan(graph, state, copies_bytes)) * _UNSURE, copies_bytes
+    best, chosen = cost(free.cycles, free.bytes), None
+    for share in _SHARES if free.bytes > free.maps_bytes else ():
+        copies_bytes = int(share * (free.bytes - free.maps_bytes))
+        if best <= cost(free.cycles, free.maps_bytes + copies_bytes) * _UNSURE:
+            break  # not even if it took no more cycles
+        plan = _plan(graph, state, copies_bytes)
+        own = cost(plan.cycles, plan.bytes) * _UNSURE
+        if own < best:
+            best, chosen = own, copies_bytes
+    return chosen
 
 
 def _plan(graph: GraphState, state: State, copies_bytes: int | None) -> MemoryPlan:
