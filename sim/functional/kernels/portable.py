@@ -3,6 +3,10 @@
 Inputs and weights become pairs of 16-bit numbers, because nearly every CPU multiplies those and adds up neighbours in one
 instruction (pmaddwd), which LLVM finds. Of 4 consecutive inputs or weights the first pair is 0 and 2, the second 1 and 3: that
 takes a mask and a shift, where neighbours would take a permutation.
+
+Products of bytes (pmaddubsw) would not pay: their 16-bit sums are widened by a multiplication too, so that sums of two pairs
+have to be added first. These must not leave 16 bits, but do for 8 to 35 % of the weights of MobileNetV2 in all but its first
+layers.
 """
 
 # mypy: allow-untyped-calls
