@@ -7,18 +7,14 @@ one result in a table, which the reference kernel computes once: 65536 bytes, in
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from npu.graph.dtype import DType
 from npu.numerics.arrays import Array
 from npu.numerics.scaling import quantize_multiplier
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.common import quantized_range, require_quantized
-from npu.runtime.registry import find_operator
 from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.xnnpack.convolution import Site
 from npu.runtime.xnnpack.kernels import row as r
@@ -26,9 +22,11 @@ from npu.runtime.xnnpack.kernels.row import LEFT_SHIFT, LOW_BITS, SUM_OPERAND
 from npu.runtime.xnnpack.memory import address
 from npu.runtime.xnnpack.operation import CompiledOperation
 from npu.runtime.xnnpack.packing import OutputLimits, Stage, scaled_stage
+from npu.runtime.xnnpack.tables import BYTES, table_of
 
 KINDS = ("ADD", "SUB", "MUL")
-_BYTES = (DType.INT8, DType.UINT8)
+_EVERY = np.arange(256, dtype=np.uint8)
+_ALL_PAIRS = np.repeat(_EVERY, 256), np.tile(_EVERY, 256)
 _LARGEST_SUM = (1 << 28) - 1
 """Of two operands."""
 
@@ -130,7 +128,7 @@ class Pairs(_OfTwo):
 
     def __init__(self, index: int, node: OperatorNode, site: Site) -> None:
         super().__init__(index, node, site.workspace, transient=site.transient)
-        self._table = site.store(_table(node))
+        self._table = site.store(table_of(node, *_ALL_PAIRS))
 
     def bind(self) -> None:
         row = np.zeros((), r.JOB)
@@ -140,32 +138,9 @@ class Pairs(_OfTwo):
         self.rows = row[None]
 
 
-def _table(node: OperatorNode) -> npt.NDArray[np.uint8]:
-    """Results for all pairs, from the reference kernel on a map of 256 by 256."""
-    bytes_of = np.arange(256, dtype=np.uint8)
-    grids = np.repeat(bytes_of, 256), np.tile(bytes_of, 256)
-    inputs = [_stand_in(node.input(k), grid) for k, grid in enumerate(grids)]
-    output = _stand_in(node.output(), np.zeros(1 << 16, np.uint8))
-    trial = replace(node, inputs=tuple(inputs), outputs=(output,), allocate=_no_allocation)
-    find_operator(node.kind, node.label).prepare(trial)()
-    return output.array.reshape(-1).view(np.uint8)
-
-
-def _stand_in(tensor: RuntimeTensor, values: npt.NDArray[Any]) -> RuntimeTensor:
-    made = RuntimeTensor(tensor.index, tensor.source)
-    made.shape, made.is_constant = (256, 256), False
-    assert tensor.dtype.numpy is not None
-    made.data = values.view(tensor.dtype.numpy).reshape(256, 256)
-    return made
-
-
-def _no_allocation(tensor: RuntimeTensor, shape: tuple[int, ...]) -> None:
-    assert tensor.shape == shape
-
-
 def compile_pairs(index: int, node: OperatorNode, site: Site) -> CompiledOperation | None:
     """A compiled operation for two 8-bit maps, of which at least one is computed, None if the reference kernel shall run it."""
-    if len(node.inputs) != 2 or any(tensor is None or tensor.dtype not in _BYTES for tensor in node.inputs):
+    if len(node.inputs) != 2 or any(tensor is None or tensor.dtype not in BYTES for tensor in node.inputs):
         return None
     first, second = node.input(0), node.input(1)
     if (first.is_constant and second.is_constant) or first.dtype is not second.dtype or node.output().dtype is not first.dtype:

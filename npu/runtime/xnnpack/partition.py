@@ -34,6 +34,7 @@ from npu.runtime.xnnpack.pairs import KINDS, compile_pairs
 from npu.runtime.xnnpack.pooling import make_max_pool
 from npu.runtime.xnnpack.resize import Resize
 from npu.runtime.xnnpack.sparse import SparseConvolution, sparse_operators
+from npu.runtime.xnnpack.tables import UNARY, make_look_up
 from npu.runtime.xnnpack.threads import Threads
 from npu.runtime.xnnpack.variables import VariableOperation, VariableValues
 from npu.runtime.xnnpack.weights_cache import WeightsCache
@@ -303,6 +304,9 @@ class XnnpackPartition(SimpleDelegateKernel):
             return Resize(index, node, site)
         if node.kind in _MAKERS:
             return _MAKERS[node.kind](index, node, site)
+        made = make_look_up(index, node, site) if node.kind in UNARY else None
+        if made is not None:
+            return made
         pairs = compile_pairs(index, node, site) if node.kind in KINDS else None
         return pairs or make_direct(index, node, site)
 

@@ -63,6 +63,13 @@ def look_up_pairs(row, first, last):  # type: ignore[no-untyped-def]
 
 
 @kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
+def look_up(row, first, last):  # type: ignore[no-untyped-def]
+    """out = table[a] for the elements `first` to `last`."""
+    for k in range(first, last):
+        store_8(row.out + k, load_u8(row.weights + load_u8(row.input + k)))
+
+
+@kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
 def resize_bilinear(row, first, last):  # type: ignore[no-untyped-def]
     """The output pixels `first` to `last`: corners (top, left), (bottom, left), (top, right), (bottom, right)."""
     one = np.float32(1)
@@ -109,6 +116,8 @@ def run_part(at, first, last):  # type: ignore[no-untyped-def]
         flip_rows(row, first, last)
     elif r.MAX_FLOAT <= kind <= r.MAX_UNSIGNED:
         maxima(at, first, last)
+    elif kind == r.LOOK_UP:
+        look_up(row, first, last)
 
 
 @kernel(ty.void(ty.int64[::1]))

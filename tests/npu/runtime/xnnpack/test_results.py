@@ -390,3 +390,20 @@ def test_constants_are_repeated_to_the_shape_of_the_map(
     (operation,) = delegate.partitions[0].operations
     assert isinstance(operation, CompiledOperation)
     assert operation.is_compiled is (out == (3, 4, 5))
+
+
+@pytest.mark.parametrize("dtype", [INT8, UINT8])
+@pytest.mark.parametrize("kind", ["LEAKY_RELU", "LOGISTIC", "QUANTIZE", "TANH"])
+def test_every_byte_that_is_looked_up_equals_the_reference(dtype: DType, kind: str) -> None:
+    b, every = ModelBuilder(), np.arange(256, dtype=np.uint8).view(dtype.numpy).reshape(1, 4, 64)
+    x = b.input(every.shape, dtype, scale=0.03, zero_point=5)
+    lowest = int(np.iinfo(dtype.numpy).min)
+    fixed = {"LOGISTIC": (1 / 256, lowest), "TANH": (1 / 128, lowest + 128)}.get(kind, (0.04, 9))
+    attributes = at.LeakyReluOptions(0.3) if kind == "LEAKY_RELU" else None
+    b.output(b.op(kind, [x], every.shape, dtype, scale=fixed[0], zero_point=fixed[1], attributes=attributes))
+    content = b.build()
+    interpreter, delegate = delegated(content, qs8=True, qu8=True)
+    np.testing.assert_array_equal(run(interpreter, [every])[0], run_reference(content, [every])[0])
+    (operation,) = delegate.partitions[0].operations
+    assert isinstance(operation, CompiledOperation)
+    assert operation.is_compiled
