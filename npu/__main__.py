@@ -1,15 +1,16 @@
 """The programs: `npu`, which is `python -m npu` too, and those that stand for one of its commands.
 
-Until the command line is loaded, which takes a moment, an interrupt ends a program without a word: nothing else comes first.
+Until the command line is loaded, which takes a moment, an interrupt ends a program without a word: nothing else comes first,
+not even `signal`, which imports more than the module that it is made of.
 """
 
 from __future__ import annotations
 
-import signal
+import _signal as signal  # type: ignore[import-not-found]
 
 TYPE_CHECKING = False  # that of `typing` takes longer to import than all of this
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
 
 def program(*command: str) -> NoReturn:
@@ -19,12 +20,23 @@ def program(*command: str) -> NoReturn:
 
     from npu.cli.main import end, main
 
+    interrupts: list[int] = []
+
+    def interrupted(number: int, _: Any) -> NoReturn:
+        interrupts.append(number)
+        raise KeyboardInterrupt
+
     sys.argv[1:1] = command
     try:
-        signal.signal(signal.SIGINT, handler)
+        signal.signal(signal.SIGINT, interrupted if handler is signal.default_int_handler else handler)
         code = main()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     except KeyboardInterrupt:  # between these lines
+        code = 130
+    except ImportError:  # what numpy makes of an interrupt while it is loaded
+        if not interrupts:
+            raise
+        sys.stderr.write("npu: stopped\n")
         code = 130
     end(code)
 

@@ -23,6 +23,29 @@ def test_an_interrupt_while_the_program_is_loaded_ends_it_without_a_word() -> No
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
+SWALLOWED = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "npu.errors":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt:
+                raise ImportError("an interrupt, as numpy tells it")
+import npu.cli.main
+sys.meta_path.insert(0, Finder())
+sys.modules.pop("npu.errors", None)
+from npu.__main__ import program
+program()
+"""
+
+
+def test_an_interrupt_that_an_import_makes_an_error_of_stops_the_program() -> None:
+    command = [sys.executable, "-c", SWALLOWED, "run", "examples/digits.tflite"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "npu: stopped\n")
+
+
 def test_the_program_runs_the_command_of_the_process() -> None:
     done = subprocess.run([sys.executable, "-m", "npu", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("npulab ")
