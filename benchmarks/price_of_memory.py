@@ -60,8 +60,9 @@ def page(cells: Sequence[tuple[float, Cell]], prices: Sequence[float], targets: 
     yield "bytes to the power of a price are least. The table shows what prices give: geometric means beside Vela 5.2's files"
     yield "for performance, in brackets the cells above 1.00. Made by"
     yield "`python -m benchmarks.price_of_memory --write docs/price-of-memory.md`.\n"
-    yield f"The compiler's price is {price}: twice the memory must save {1 - 2**-price:.0%} of the cycles. A fast memory that"
-    yield "only the NPU can use, as on Ethos-U65, has a part of 1/24 for nothing. `--optimise size` spends none.\n"
+    yield f"The compiler's price is {price}: twice the memory must save {1 - 2**-price:.0%} of the cycles. Of a fast"
+    yield "memory that only the NPU uses, as on Ethos-U65, a part of 1/24 costs nothing, of one that it shares 1/128."
+    yield "`--optimise size` spends none.\n"
     yield "| price | twice the memory saves at least | target | total cycles | SRAM |\n| ---: | ---: | --- | ---: | ---: |"
     for price in prices:
         for target in targets:

@@ -22,8 +22,8 @@ _SHARES = (0, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
 _UNSURE = 1.02
 """Plans with a bound take so much longer than estimated, relative to the one without."""
 
-_SMALL_PART = 24
-"""One part in so many of a fast memory for the NPU alone costs nothing."""
+_SMALL_PARTS = {True: 24, False: 128}
+"""One part in so many costs nothing: of a fast memory for the NPU alone (16 of 384 KiB), of one that it shares (32 of 4096)."""
 
 
 def price_copies(state: State) -> State:
@@ -35,7 +35,7 @@ def _copies_bytes(graph: GraphState, state: State) -> int | None:
     if state.goal is Goal.SIZE:
         return 0
     mode = state.variant.memory_mode
-    given = mode.arena_cache_bytes // _SMALL_PART if mode.has_separate_cache else 0
+    given = mode.arena_cache_bytes // _SMALL_PARTS[mode.has_separate_cache]
 
     def cost(cycles: float, size: int) -> float:
         return float(cycles * (given + size) ** PRICE_OF_MEMORY)

@@ -25,6 +25,7 @@ from npu.graph.ops import MAP_TYPES
 from npu.graph.placement import Device, OpPlacement, Placement
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Variant
+from npu.numerics.lstm_gates import LstmGates
 from npu.tflite.reader import read_model
 
 from tests.support.builder import ModelBuilder
@@ -110,10 +111,10 @@ def test_an_operator_without_scale_is_named_by_its_tensor() -> None:
 
 
 def test_an_operator_that_only_fails_with_its_neighbours_is_the_one_of_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lower(graph: Graph, ops: Sequence[int], variant: Variant) -> Program:
+    def lower(graph: Graph, ops: Sequence[int], variant: Variant, lstm_gates: LstmGates) -> Program:
         if len(ops) > 1:
             raise LoweringError(1, graph.ops[1], "must stand alone")
-        return lower_partition(graph, ops, variant)
+        return lower_partition(graph, ops, variant, lstm_gates)
 
     monkeypatch.setattr(lower_partitions, "lower_partition", lower)
     b = ModelBuilder()
