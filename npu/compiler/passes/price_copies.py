@@ -55,5 +55,6 @@ def _copies_bytes(graph: GraphState, state: State) -> int | None:
 
 def _plan(graph: GraphState, state: State, copies_bytes: int | None) -> MemoryPlan:
     """The plan by the expected size of constants, of which nothing is encoded yet."""
-    jobs = jobs_of(graph, state, copies_bytes, ExpectedConstants(state.constants))
+    drafting = replace(state, progress=None)  # what is drafted does not count as done
+    jobs = jobs_of(graph, drafting, copies_bytes, ExpectedConstants(state.constants))
     return plan_memory(graph.graph, graph.nodes, jobs, graph.layouts, state.variant, copies_bytes)
