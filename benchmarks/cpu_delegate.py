@@ -42,7 +42,7 @@ USUAL = (
     "mlperf_vww_float", "blazeface_fp16w", "kwt1_float", "mobilenet_v2_1.0_224_INT8", "mlperf_vww_int8", "mlperf_resnet8_int8",
     "mlperf_kws_int8", "mlperf_ad_int8", "person_detect_int8", "kws_micronet_m_int8", "mobilenet_v1_025_128_uint8",
 )  # fmt: skip
-PAUSE_SECONDS, READY_SECONDS = 0.02, 0.002
+PAUSE_SECONDS, READY_SECONDS = 0.02, 0.03
 BLOCKS = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 """Expansion, channels, repeats and first stride of MobileNetV2's stages."""
 

@@ -14,6 +14,9 @@ from npu.graph.graph import Op
 from npu.isa.operations import ElementwiseMode, KernelWindow, PoolingMode
 from npu.isa.rules import MAX_EXTENT
 
+_CHANNELS = 16
+"""Channels that pooling has in hand at a time."""
+
 
 def lower_reduce_max(builder: Builder, op: Op) -> None:
     """REDUCE_MAX."""
@@ -36,10 +39,30 @@ def _largest(builder: Builder, op: Op, view: View) -> View:
     for outer, extent, inner in _groups(shape, axes):
         if max(extent, inner) > MAX_EXTENT:
             raise builder.error(op, f"must compare at most {MAX_EXTENT} elements behind each other, got {extent} of {inner}")
-        target = builder.temporary("largest", (outer, 1, inner), view.element)
-        builder.pool(builder.reshaped(view, (outer, extent, inner)), target, PoolingMode.MAX, kernel=KernelWindow(1, extent))
-        view = target
+        for part, behind in _parts(extent, inner):
+            target = builder.temporary("largest", (outer, 1, behind), view.element)
+            builder.pool(builder.reshaped(view, (outer, part, behind)), target, PoolingMode.MAX, kernel=KernelWindow(1, part))
+            view = target
     return view
+
+
+def _parts(extent: int, inner: int) -> Iterator[tuple[int, int]]:
+    """How many elements are compared at a time, and how many lie behind each other then, so that channels are at work.
+
+    One pooling over all of them compares one channel's elements one by one if `inner` is 1.
+    """
+    divisors = [number for number in range(1, math.isqrt(extent) + 1) if extent % number == 0]
+    splits = [split for number in divisors for split in (number, extent // number) if split * inner <= MAX_EXTENT]
+
+    def steps(split: int) -> int:
+        return extent // split * -(-split * inner // _CHANNELS) + split * -(-inner // _CHANNELS)
+
+    split = min(splits, key=steps)
+    if 1 < split < extent:
+        yield extent // split, split * inner
+        yield split, inner
+    else:
+        yield extent, inner
 
 
 def _groups(shape: tuple[int, ...], axes: set[int]) -> Iterator[tuple[int, int, int]]:
