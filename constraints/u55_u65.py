@@ -28,8 +28,9 @@ PADS = ("PAD", "PADV2")
 FLAT = (*WEIGHTED, "AVERAGE_POOL_2D", "MAX_POOL_2D", *MEANS, *PADS, "MIRROR_PAD", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
 """Operators with height, width and depth."""
 REDUCTIONS = ("REDUCE_MAX", "REDUCE_MIN")
-REPLACED = ("V-GEN-1", "V-GEN-3", "V-GEN-4", "V-PAD-1", "V-PAD-2", "V-PAD-3", "V-RSZ-1", "V-RSZ-2")
-"""Limits of `v0.1` that one here replaces: a wider one, or for fused activations what the reference kernels really apply."""
+REPLACED = ("V-DW-10", "V-GEN-1", "V-GEN-3", "V-GEN-4", "V-PAD-1", "V-PAD-2", "V-PAD-3", "V-RSZ-1", "V-RSZ-2")
+"""Limits of `v0.1` that are none here, or that one here replaces: a wider one, or for fused activations what the reference
+kernels really apply."""
 BINARY = ("ADD", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB")
 WITH_ATTRIBUTES = (
     "CONCATENATION", "GELU", "LEAKY_RELU", "MIRROR_PAD", "PACK", "SOFTMAX", "STRIDED_SLICE", "UNPACK",

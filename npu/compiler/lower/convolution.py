@@ -18,6 +18,7 @@ from npu.graph.attributes import Padding as PaddingScheme
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Op, Quantization, Tensor
 from npu.isa.operations import INT8, INT16, UINT8, IfmPadding, KernelWindow, Rounding
+from npu.layouts import BRICK_DEPTH
 
 
 def lower_convolution(builder: Builder, op: Op) -> None:
@@ -30,14 +31,26 @@ def lower_convolution(builder: Builder, op: Op) -> None:
 
 
 def lower_depthwise(builder: Builder, op: Op) -> None:
-    """DEPTHWISE_CONV_2D: weights (1, KH, KW, O). A multiplier above 1 on one channel is an ordinary convolution."""
+    """DEPTHWISE_CONV_2D: weights (1, KH, KW, O). A multiplier above 1 makes ordinary convolutions of groups of channels."""
     options = op.attributes
     assert isinstance(options, DepthwiseConv2DOptions)
     weights = np.ascontiguousarray(weight_values(builder, op, op.inputs[1]).transpose(3, 1, 2, 0))
-    channels = builder.tensor(op.inputs[0]).shape[-1]
-    if channels not in (1, weights.shape[0]):
-        raise builder.error(op, f"depth multiplier must be 1, or the input must have one channel, got {channels} channels")
-    _emit_window(builder, op, options, weights, is_depthwise=channels == weights.shape[0])
+    channels, outputs = builder.tensor(op.inputs[0]).shape[-1], weights.shape[0]
+    if outputs > channels:
+        weights = _grouped(weights, channels)
+    _emit_window(builder, op, options, weights, is_depthwise=outputs == channels)
+
+
+def _grouped(weights: npt.NDArray[np.int16], channels: int) -> npt.NDArray[np.int16]:
+    """Depthwise weights (O, KH, KW, 1) as those of ordinary convolutions over groups of input channels: zeros for the others.
+
+    A group is a brick of the feature map where the channels can be cut so: zeros take time, but hardly a bit of the stream.
+    """
+    group = BRICK_DEPTH if channels % BRICK_DEPTH == 0 else channels
+    outputs = np.arange(len(weights))
+    values = np.zeros((*weights.shape[:3], group), np.int16)
+    values[outputs, :, :, outputs // (len(weights) // channels) % group] = weights[:, :, :, 0]
+    return values
 
 
 def lower_fully_connected(builder: Builder, op: Op) -> None:

@@ -34,8 +34,7 @@ def convolution(
     """A convolution over 3 channels; `tensor` is (number of the input, changed fields)."""
     s = sketch()
     x = s.input((1, 24, 24, 3), 0.05, 2)
-    shape = (count, 1, 1, channels) if kind == "CONV_2D" else (1, 1, 1, 6)
-    count = count if kind == "CONV_2D" else 6
+    shape = (count, 1, 1, channels) if kind == "CONV_2D" else (1, 1, 1, count)
     w = s.weights(shape, 0 if kind == "CONV_2D" else 3, per_channel=False)
     b = s.bias(x, w, count, 10)
     for name, fields in tensor.items():
@@ -103,7 +102,7 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
     "computed weights": (lambda: convolution(weights={"data": None}), "weights must be constant"),
     "unscaled weights": (lambda: convolution(weights={"quantization": None}), "must have a quantization scale, got none"),
     "computed bias": (lambda: convolution(bias={"data": None}), "bias must be constant"),
-    "depth multiplier": (lambda: convolution("DEPTHWISE_CONV_2D"), "depth multiplier must be 1, .* got 3 channels"),
+    "depth multiplier": (lambda: convolution("DEPTHWISE_CONV_2D"), r"filter must be .1, h, w, a multiple of 3., got"),
     "computed padding": (lambda: single("PAD", SAME, (None,), at.PadOptions()), "paddings must be constant"),
     "half pixel centres and aligned corners": (
         lambda: single("RESIZE_BILINEAR", SAME, ([4, 4],), HALF_PIXEL_ALIGNED),

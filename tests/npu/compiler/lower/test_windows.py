@@ -36,7 +36,7 @@ def two(rng: Rng, end: int) -> tuple[int, int]:
 
 def window(
     rng: Rng, kind: str, dtype: DType, *, strides: tuple[int, int] = (1, 1), dilations: tuple[int, int] = (1, 1),
-    groups: int = 1, channels: int = 0, units: int = 0, batch: int = 1,
+    groups: int = 1, channels: int = 0, units: int = 0, batch: int = 1, multiplier: int = 1,
 ) -> bytes:  # fmt: skip
     b, padding = ModelBuilder(), Padding(int(rng.integers(0, 2)))
     kernel = [int(n) for n in rng.integers(1, 5, 2)]
@@ -50,7 +50,7 @@ def window(
         b.output(b.op(kind, [x], (batch, *out, depth), dtype, 0.05, zero, attributes=options))
         return b.build()
     is_depthwise = kind == "DEPTHWISE_CONV_2D"
-    units = depth if is_depthwise else units or groups * int(rng.integers(1, 6))
+    units = depth * multiplier if is_depthwise else units or groups * int(rng.integers(1, 6))
     shape = (1, *kernel, units) if is_depthwise else (units, *kernel, depth // groups)
     axis, bias_type = (3 if is_depthwise else 0), DType.INT64 if dtype is DType.INT16 else DType.INT32
     scales = [float(s) for s in rng.uniform(0.001, 0.01, units)]
@@ -58,7 +58,9 @@ def window(
     biases = [0.05 * s for s in scales]
     bias = b.constant(rng.integers(-900, 900, units), bias_type, scale=biases, zero_point=[0] * units)
     if is_depthwise:
-        made: at.Attributes = at.DepthwiseConv2DOptions(padding, *strides[::-1], 1, at.FusedActivation.NONE, *dilations[::-1])
+        made: at.Attributes = at.DepthwiseConv2DOptions(
+            padding, *strides[::-1], multiplier, at.FusedActivation.NONE, *dilations[::-1]
+        )
     else:
         made = at.Conv2DOptions(padding, *strides[::-1], at.FusedActivation.RELU, *dilations[::-1])
     b.output(b.op(kind, [x, weights, bias], (batch, *out, units), dtype, 0.1, zero, attributes=made))
@@ -79,6 +81,15 @@ CASES: dict[str, Callable[[Rng], bytes]] = {
         for kind in KINDS[:2]
         for dtype in (DType.INT8, DType.INT16)
     },
+    **{
+        f"depth multiplier {dtype.name}": lambda rng, t=dtype: window(
+            rng, "DEPTHWISE_CONV_2D", t, channels=int(rng.integers(2, 40)), multiplier=int(rng.integers(2, 7)), batch=2
+        )
+        for dtype in (DType.INT8, DType.INT16)
+    },
+    "depth multiplier of bricks": lambda rng: window(
+        rng, "DEPTHWISE_CONV_2D", DType.INT8, strides=two(rng, 5), channels=48, multiplier=int(rng.integers(2, 4))
+    ),
     "far rows of many units": lambda rng: window(rng, "CONV_2D", DType.INT8, strides=(int(rng.integers(4, 7)), 2), units=60),
     "far rows and columns of many units": lambda rng: window(rng, "CONV_2D", DType.INT8, strides=(5, 4), units=60, batch=2),
     "groups": lambda rng: window(rng, "CONV_2D", DType.INT8, groups=int(rng.integers(2, 6))),
