@@ -5,9 +5,11 @@ The buffer formulas are those of `npu.isa.shram`; the choice among legal blocks 
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
-from npu.compiler.block_estimate import BlockProblem, MachineRows, estimate_cycles, multiplying_steps
+from npu.compiler.block_estimate import BlockProblem, MachineRows, best_block, multiplying_steps
 from npu.errors import CompileError
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
@@ -88,24 +90,19 @@ def _traversals(problem: BlockProblem) -> tuple[list[BlockProblem], list[BlockPr
     return likely, [traversed for traversed in both if traversed not in likely]
 
 
-def _candidates(problem: BlockProblem, variant: Variant, depth_limit: int) -> tuple[Ints, Ints, Ints]:
-    """Heights, widths and depths of all blocks that obey the shape rules, as flat arrays of equal length."""
-    ublock, limit = variant.accelerator.ofm_ublock, variant.accelerator.max_block
-    height, width, depth = problem.ofm
-    heights = _extents(height, ublock.height, limit.height)
-    widths = _extents(width, ublock.width, limit.width)
-    whole = round_up(depth, ublock.depth)
-    largest = min(whole, limit.depth, depth_limit or limit.depth)
-    step = round_up(16, ublock.depth)
+def _depths(problem: BlockProblem, variant: Variant, depth_limit: int) -> Ints:
+    """Block depths to try."""
+    ublock, limit = variant.accelerator.ofm_ublock.depth, variant.accelerator.max_block.depth
+    whole = round_up(problem.ofm[2], ublock)
+    largest = min(whole, limit, depth_limit or limit)
+    step = round_up(16, ublock)
     depths = [value for value in range(step, largest + 1, step) if value < whole]
     if whole <= largest or not depths:
         depths.append(whole)
-    grid = np.empty((3, len(heights), len(widths), len(depths)), np.int64)
-    grid[0], grid[1], grid[2] = heights[:, None, None], widths[:, None], depths
-    flat = grid.reshape(3, -1)
-    return flat[0], flat[1], flat[2]
+    return np.array(depths, np.int64)
 
 
+@functools.lru_cache(_REMEMBERED)
 def _extents(extent: int, ublock: int, limit: int) -> Ints:
     """Block sizes along an axis: of those that cut it into the same number of blocks only the smallest, the most even."""
     sizes = np.arange(ublock, min(round_up(extent, ublock), limit) + 1, ublock)
@@ -114,28 +111,22 @@ def _extents(extent: int, ublock: int, limit: int) -> Ints:
 
 
 def _best_of_depth(problem: BlockProblem, rows: MachineRows, block_depth: int) -> BlockChoice | None:
-    height, width, depth = _candidates(problem, rows.variant, block_depth)
-    same = depth == block_depth
-    return _best_of(problem, rows, (height[same], width[same], depth[same]))
+    depths = _depths(problem, rows.variant, block_depth)
+    return _best_of(problem, rows, depths[depths == block_depth])
 
 
 def _best(problem: BlockProblem, rows: MachineRows, depth_limit: int) -> BlockChoice | None:
-    return _best_of(problem, rows, _candidates(problem, rows.variant, depth_limit))
+    return _best_of(problem, rows, _depths(problem, rows.variant, depth_limit))
 
 
-def _best_of(problem: BlockProblem, rows: MachineRows, candidates: tuple[Ints, Ints, Ints]) -> BlockChoice | None:
-    """The legal one of the candidates with the lowest estimated cycles."""
-    variant = rows.variant
-    height, width, depth = candidates
-    buffers = family_of(variant.accelerator.product).buffers
-    fits = buffers.fits(problem, height, width, depth, variant)
-    if not fits.any():
+def _best_of(problem: BlockProblem, rows: MachineRows, depths: Ints) -> BlockChoice | None:
+    """The legal block of one of the depths with the lowest estimated cycles."""
+    variant, accelerator = rows.variant, rows.variant.accelerator
+    ublock, limit, ofm = accelerator.ofm_ublock, accelerator.max_block, problem.ofm
+    heights, widths = _extents(ofm[0], ublock.height, limit.height), _extents(ofm[1], ublock.width, limit.width)
+    best = best_block(problem, (heights, widths, depths), rows)
+    if best is None:
         return None
-    height, width, depth = height[fits], width[fits], depth[fits]
-    cycles = estimate_cycles(problem, height, width, depth, rows)
-    order = np.lexsort((-width, -(height * width * depth), cycles))
-    best = int(order[0])
-    block = Block(int(height[best]), int(width[best]), int(depth[best]))
-    layout = buffers.layout(problem, block, variant)
+    layout = family_of(accelerator.product).buffers.layout(problem, best[0], variant)
     assert layout is not None
-    return BlockChoice(block, layout, problem.traversal, float(cycles[best]))
+    return BlockChoice(best[0], layout, problem.traversal, best[1])

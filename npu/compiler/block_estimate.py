@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.kernels.block_estimate import estimate
+from npu.compiler.kernels.block_estimate import BUFFER_RULE, choose
 from npu.hardware.variant import Variant
-from npu.isa.operations import AccumulatorFormat, IfmPadding, Traversal, Upscale, ifm_plane
+from npu.isa.families import family_of
+from npu.isa.operations import AccumulatorFormat, Block, IfmPadding, Traversal, Upscale, ifm_plane
 from npu.isa.scale_records import RECORD_BYTES
 from npu.isa.shram import BufferProblem, Work
 from npu.layouts import dense_steps
@@ -24,7 +25,7 @@ from npu.machine.output_unit import element_cycles
 from npu.machine.parameters import PORT_NUMBERS, burst_bytes, machine_rows, port_rows, working_ublock
 from npu.machine.rules import ceil_div, ifm_block_depth, kernel_group, round_up, sub_kernel
 from npu.memo import cached_property
-from npu.numerics.arrays import Floats, Ints
+from npu.numerics.arrays import Ints
 from npu.records import dataclass, replace
 
 _KINDS = {
@@ -106,16 +107,17 @@ class MachineRows:
         self.machine, self.ports = machine_rows(variant), port_rows(variant)
 
 
-def estimate_cycles(problem: BlockProblem, height: Ints, width: Ints, depth: Ints, rows: MachineRows) -> Floats:
-    """Estimated cycles of the whole operation for every candidate block; `height`, `width`, `depth` are (candidates,).
+def best_block(problem: BlockProblem, axes: tuple[Ints, Ints, Ints], rows: MachineRows) -> tuple[Block, float] | None:
+    """The block of the lowest estimated cycles, and these, of all combinations of heights, widths and depths that find room.
 
-    Those of a candidate that another one surpasses may be too few, but are never fewer than those of the best.
+    Ties go to the larger block.
     """
-    cycles = np.zeros(len(height), np.float64)
-    blocks = np.stack([height, width, depth], axis=1)
-    fetches, costs = np.zeros(_fetches_of_block(problem), r.FETCH), np.zeros(2, r.BLOCK_COST)
-    estimate(operation_rows(problem, rows.variant), rows.machine, rows.ports, blocks, fetches, costs, cycles)
-    return cycles
+    rule = family_of(rows.variant.accelerator.product).buffers.rule(problem, rows.variant)
+    fetches, costs = np.empty(_fetches_of_block(problem), r.FETCH), np.empty(2, r.BLOCK_COST)
+    block = np.empty(3, np.int64)
+    operation = operation_rows(problem, rows.variant)
+    cycles = choose(operation, rows.machine, rows.ports, np.array([rule], BUFFER_RULE), *axes, fetches, costs, block)
+    return (Block(*block.tolist()), cycles) if block[0] else None
 
 
 def operation_rows(problem: BlockProblem, variant: Variant) -> npt.NDArray[Any]:

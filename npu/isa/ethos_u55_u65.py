@@ -35,7 +35,7 @@ ETHOS_U55_U65 = Family(
     architecture_id=0x10066001,  # architecture 1.0.6 of both, as Vela 5.2 writes it
     commands=COMMANDS,
     sections=SECTIONS,
-    buffers=Buffers(shram.fits, shram.shram_layout),
+    buffers=Buffers(shram.buffer_rule, shram.shram_layout),
     weights=WeightFormat(weight_order, encode_weights, stand_in, decode_weights, GroupedWeights, decode_groups),
     scales=ScaleFormat(RECORD_BYTES, encode_scales, decode_scales),
     # With other shifts ADD and SUB of Vela's streams differ from LiteRT.

@@ -30,6 +30,7 @@ from npu.isa.shram import BufferProblem
 from npu.isa.weight_stream.decode import GroupedStream, GroupedWeights
 from npu.isa.weight_stream.encode import Encoder
 from npu.isa.weight_stream.order import WeightOrder, WeightShape
+from npu.machine.buffers import BufferRule
 from npu.numerics.arrays import Ints
 from npu.records import dataclass
 
@@ -38,8 +39,8 @@ from npu.records import dataclass
 class Buffers:
     """The memories inside the accelerator that hold what an operation works on."""
 
-    fits: Callable[[BufferProblem, Ints, Ints, Ints, Variant], NDArray[np.bool_]]
-    """Whether the buffers of blocks of these heights, widths and depths find room."""
+    rule: Callable[[BufferProblem, Variant], BufferRule]
+    """What decides whether the buffers of a block find room."""
     layout: Callable[[BufferProblem, Block, Variant], ShramLayout | None]
     """Where the buffers of a block lie; None if they find no room."""
 

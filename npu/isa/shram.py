@@ -6,9 +6,7 @@ They reproduce the registers that Vela writes for the same block (tested against
 from __future__ import annotations
 
 from enum import Enum
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any
 
 from npu.hardware.variant import Variant
 from npu.isa.operations import (
@@ -26,8 +24,8 @@ from npu.isa.operations import (
     Upscale,
     WindowOperation,
 )
-from npu.machine.rules import SUB_KERNEL, ceil_div, ifm_block_depth, round_up
-from npu.numerics.arrays import Ints
+from npu.machine.buffers import BufferRule, accumulator_banks, ifm_banks
+from npu.machine.rules import SUB_KERNEL, ifm_block_depth
 from npu.records import dataclass
 
 LUT_SLOT_BYTES = 256
@@ -100,66 +98,59 @@ def buffers_of(operation: KernelOperation) -> BufferProblem:
 
 def shram_layout(problem: BufferProblem, block: Block, variant: Variant) -> ShramLayout | None:
     """Buffer boundaries in banks for `block`, None if they do not fit SHRAM."""
-    ifm, accumulator = buffer_banks(
-        problem, np.asarray(block.height), np.asarray(block.width), np.asarray(block.depth), variant
-    )
+    ifm, accumulator = buffer_banks(problem, block.height, block.width, block.depth, variant)
     start = variant.shram.reserved_output_banks
     end = lut_start(problem, variant)
-    ifm_end = start + int(ifm)
+    ifm_end = start + ifm
     if problem.work is Work.ELEMENTWISE:
-        if ifm_end + (int(ifm) if problem.reads_ifm2 else 0) > end:
+        if ifm_end + (ifm if problem.reads_ifm2 else 0) > end:
             return None
         return ShramLayout(ifm_end=end, accumulator_start=end, ifm2_start=ifm_end)
-    accumulator_start = end - int(accumulator)
+    accumulator_start = end - accumulator
     return ShramLayout(ifm_end, accumulator_start) if ifm_end <= accumulator_start else None
 
 
-def _ifm_depth(problem: BufferProblem, depth: Ints) -> Ints:
-    if problem.work.shares_depth:
-        return depth
-    is_part_kernel = problem.traversal is Traversal.PART_KERNEL_FIRST
-    return np.full_like(depth, ifm_block_depth(problem.ifm_depth, problem.ifm_bits // 8, is_part_kernel))
+def buffer_banks(problem: BufferProblem, height: Any, width: Any, depth: Any, variant: Variant) -> tuple[Any, Any]:
+    """Banks of the IFM double buffer and of the accumulator double buffer, of a block or of arrays of them."""
+    rule = buffer_rule(problem, variant)
+    return ifm_banks(rule, height, width, depth), accumulator_banks(rule, height, width, depth)
 
 
-def _ifm_plane(problem: BufferProblem, height: Ints, width: Ints, variant: Variant) -> tuple[Ints, Ints]:
-    kernel, ublock = problem.kernel, variant.accelerator.ofm_ublock
-    factor = 1 if problem.upscale is Upscale.NONE else 2
+def buffer_rule(problem: BufferProblem, variant: Variant) -> BufferRule:
+    """What the buffers of every block of an operation depend on."""
+    granules, ublock, kernel = variant.shram.granules, variant.accelerator.ofm_ublock, problem.kernel
+    is_elementwise, is_wide = problem.work is Work.ELEMENTWISE, problem.accumulator is AccumulatorFormat.INT40
+    if is_elementwise:
+        kernel = _UNIT
     nearest = 1 if problem.upscale is Upscale.NEAREST else 0
-    if problem.work is Work.ELEMENTWISE:
-        kernel = KernelWindow()
-    rows = (height - 1) * kernel.stride_y + min(kernel.dilated_height, SUB_KERNEL) + nearest
-    columns = (width - 1) * kernel.stride_x + min(kernel.dilated_width, SUB_KERNEL) + nearest
-    return round_up(ceil_div(rows, factor), ublock.height), round_up(ceil_div(columns, factor), ublock.width)
-
-
-def buffer_banks(problem: BufferProblem, height: Ints, width: Ints, depth: Ints, variant: Variant) -> tuple[Ints, Ints]:
-    """Banks of the IFM double buffer and of the accumulator double buffer."""
-    granules, bank = variant.shram.granules, variant.shram.bank_bytes
-    rows, columns = _ifm_plane(problem, height, width, variant)
-    ifm_bytes = rows * columns * round_up(_ifm_depth(problem, depth) * problem.ifm_bits // 8, 8)
-    is_elementwise = problem.work is Work.ELEMENTWISE
-    granule = {
-        (8, False): granules.ifm_8_bit,
-        (8, True): granules.ifm_8_bit_elementwise,
-        (16, False): granules.ifm_16_bit,
-        (16, True): granules.ifm_16_bit_elementwise,
-    }.get((problem.ifm_bits, is_elementwise), granules.ifm_32_bit)
-    ifm = round_up(2 * ceil_div(ifm_bytes, bank), granule)
-    is_wide = problem.accumulator is AccumulatorFormat.INT40
-    flat = problem.ofm[0] == 1 and problem.kernel.height == 1 and variant.accelerator.ofm_ublock.height == 2
-    lines = np.minimum(height, 1) if flat else height
-    accumulator_bytes = lines * width * round_up(depth, 8) * (40 if is_wide else 32) // 8
-    granule = granules.accumulator_40_bit if is_wide else granules.accumulator_32_bit
-    return ifm, round_up(2 * ceil_div(accumulator_bytes, bank), granule)
-
-
-def fits(problem: BufferProblem, height: Ints, width: Ints, depth: Ints, variant: Variant) -> npt.NDArray[np.bool_]:
-    """Whether the buffers of blocks of these heights, widths and depths fit SHRAM."""
-    ifm, accumulator = buffer_banks(problem, height, width, depth, variant)
-    room = lut_start(problem, variant) - variant.shram.reserved_output_banks
-    second = (ifm if problem.reads_ifm2 else 0) if problem.work is Work.ELEMENTWISE else accumulator
-    result: npt.NDArray[np.bool_] = ifm + second <= room
-    return result
+    ifm_depth = 0
+    if not problem.work.shares_depth:
+        is_part_kernel = problem.traversal is Traversal.PART_KERNEL_FIRST
+        ifm_depth = ifm_block_depth(problem.ifm_depth, problem.ifm_bits // 8, is_part_kernel)
+    ifm_granule = granules.ifm_32_bit
+    if problem.ifm_bits == 8:
+        ifm_granule = granules.ifm_8_bit_elementwise if is_elementwise else granules.ifm_8_bit
+    elif problem.ifm_bits == 16:
+        ifm_granule = granules.ifm_16_bit_elementwise if is_elementwise else granules.ifm_16_bit
+    return BufferRule(
+        stride_y=kernel.stride_y,
+        stride_x=kernel.stride_x,
+        reach_y=min(kernel.dilated_height, SUB_KERNEL) + nearest,
+        reach_x=min(kernel.dilated_width, SUB_KERNEL) + nearest,
+        upscale=1 if problem.upscale is Upscale.NONE else 2,
+        ublock_height=ublock.height,
+        ublock_width=ublock.width,
+        ifm_depth=ifm_depth,
+        ifm_bits=problem.ifm_bits,
+        ifm_granule=ifm_granule,
+        ifm_buffers=2 if is_elementwise and problem.reads_ifm2 else 1,
+        has_one_line=problem.ofm[0] == 1 and problem.kernel.height == 1 and ublock.height == 2,
+        has_accumulators=not is_elementwise,
+        accumulator_bytes=5 if is_wide else 4,
+        accumulator_granule=granules.accumulator_40_bit if is_wide else granules.accumulator_32_bit,
+        bank_bytes=variant.shram.bank_bytes,
+        room=lut_start(problem, variant) - variant.shram.reserved_output_banks,
+    )
 
 
 def lut_start(problem: BufferProblem, variant: Variant) -> int:

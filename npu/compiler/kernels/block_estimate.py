@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu.machine.kernels.arithmetic import ceil_div, inlined
+from npu.machine.buffers import BufferRule
+from npu.machine.buffers import accumulator_banks as _accumulator_banks
+from npu.machine.buffers import ifm_banks as _ifm_banks
+from npu.machine.kernels.arithmetic import block_place, ceil_div, inlined
 from npu.machine.kernels.blocks import combines_channels, fetches_of_block
 from npu.machine.kernels.costs import cost_block, cost_fetch
-from npu.machine.kernels.rows import BLOCK_COSTS, FAR, FETCHES, MACHINES, OPERATIONS, PORTS
+from npu.machine.kernels.rows import BLOCK_COSTS, FAR, FETCHES, MACHINES, OPERATIONS, PORTS, integers
 from npu.machine.rules import BUFFER_HALVES
 from npu.native import types as ty
 from npu.native.kernel import kernel
@@ -20,6 +23,11 @@ FETCH_CYCLES = 4.0
 
 MOST_PIECES = 16
 """Sub-kernels up to which the wait for each is followed; of more they count as equal."""
+
+BUFFER_RULE = np.dtype(integers(*BufferRule._fields))
+BUFFERS = ty.record(BUFFER_RULE)[::1]
+EXTENTS = ty.int64[::1]
+ifm_banks, accumulator_banks = inlined(_ifm_banks), inlined(_accumulator_banks)
 
 EXPOSED = 0.5
 """Part of an operation's first fetch and last block that the blocks of its neighbours do not hide."""
@@ -132,14 +140,40 @@ def operation_cycles(op, machine, ports, limit, fetches, cost, scratch):  # type
     return total + max(held, 0.0) + EXPOSED * (first + ports[op.ifm.port].read.latency + last)
 
 
-@kernel(ty.void(OPERATIONS, MACHINES, PORTS, ty.int64[:, ::1], FETCHES, BLOCK_COSTS, ty.float64[::1]), error_model="numpy")
-def estimate(operations, machines, ports, blocks, fetches, costs, cycles):  # type: ignore[no-untyped-def]
-    """Fills the cycles of the one operation with each of `blocks` (n, 3), of all that may be the best exactly.
+@inlined
+def is_fitting(rule, height, width, depth):  # type: ignore[no-untyped-def]
+    """Whether the buffers of a block find room."""
+    banks = ifm_banks(rule, height, width, depth) * rule.ifm_buffers
+    if rule.has_accumulators:
+        banks += accumulator_banks(rule, height, width, depth)
+    return banks <= rule.room
 
-    `fetches` has room for those of a block, `costs` two rows.
+
+@inlined
+def is_larger(best, op):  # type: ignore[no-untyped-def]
+    """Whether block `best` is larger than that of the operation, or wider than one of the same size."""
+    size, other = best[0] * best[1] * best[2], op.block_height * op.block_width * op.block_depth
+    return size > other or (size == other and best[1] > op.block_width)
+
+
+@kernel(
+    ty.float64(OPERATIONS, MACHINES, PORTS, BUFFERS, EXTENTS, EXTENTS, EXTENTS, FETCHES, BLOCK_COSTS, EXTENTS),
+    error_model="numpy",
+)
+def choose(operations, machines, ports, rules, heights, widths, depths, fetches, costs, best):  # type: ignore[no-untyped-def]
+    """Fills `best` with the block of the fewest cycles, which are returned, of those that find room; FAR if none does.
+
+    Of blocks that take as long it is the largest, of these the widest. `fetches` has room for those of a block, `costs` two
+    rows.
     """
-    op, best = operations[0], FAR
-    for i in range(blocks.shape[0] - 1, -1, -1):
-        op.block_height, op.block_width, op.block_depth = blocks[i, 0], blocks[i, 1], blocks[i, 2]
-        cycles[i] = operation_cycles(op, machines[0], ports, best, fetches, costs[0], costs[1])
-        best = min(best, cycles[i])
+    op, rule, cycles = operations[0], rules[0], FAR
+    best[:] = 0
+    for i in range(heights.shape[0] * widths.shape[0] * depths.shape[0] - 1, -1, -1):
+        row, column, layer = block_place(i, widths.shape[0], depths.shape[0])
+        op.block_height, op.block_width, op.block_depth = heights[row], widths[column], depths[layer]
+        if is_fitting(rule, op.block_height, op.block_width, op.block_depth):
+            own = operation_cycles(op, machines[0], ports, cycles, fetches, costs[0], costs[1])
+            if own < cycles or (own == cycles and not is_larger(best, op)):
+                cycles = own
+                best[0], best[1], best[2] = op.block_height, op.block_width, op.block_depth
+    return cycles

@@ -70,13 +70,13 @@ def _integer(node: OperatorNode) -> Run:
     multiplier, exponent = quantize_multiplier(4096 * bias.scale)
     if not 0 < bias.scale < 1:
         raise node.fail(f"bias scale must be in (0, 1), got {bias.scale}")
-    logistic, tanh, tanh_state = logistic_table(), tanh_table(3), tanh_table(4)
 
     def table(values: Array, which: Array) -> Array:
         looked_up: Array = which[values.astype(np.int64) + 32768]
         return looked_up
 
     def run() -> None:
+        logistic, tanh, tanh_state = logistic_table(), tanh_table(3), tanh_table(4)
         centred = weights.array.astype(np.int64) - weights.zero_point
         sums = (joined.array.astype(np.int64) - 128) @ centred.T + bias.array
         gates.array[...] = np.clip(_rescale(sums, multiplier, exponent), *_INT16)

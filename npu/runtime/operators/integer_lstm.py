@@ -170,12 +170,11 @@ class _GateArithmetic:
 
 
 def _exact(exponent: int) -> _GateArithmetic:
-    logistic, tanh, tanh_of_cell = logistic_table(), tanh_table(3), tanh_table(15 + exponent)
-    return _GateArithmetic(
+    return _GateArithmetic(  # the tables are made by the first step: whoever only prepares operators needs none
         total=lambda gate, x, h, c: gate(x, h, c),
-        logistic=lambda total: logistic[total + 32768],
-        tanh=lambda total: tanh[total + 32768],
-        tanh_of_cell=lambda cell: tanh_of_cell[cell + 32768],
+        logistic=lambda total: logistic_table()[total + 32768],
+        tanh=lambda total: tanh_table(3)[total + 32768],
+        tanh_of_cell=lambda cell: tanh_table(15 + exponent)[cell + 32768],
         rounded_shift=rounded_shift,
     )
 

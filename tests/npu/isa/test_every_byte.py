@@ -30,7 +30,7 @@ from npu.isa.payload import (
     replace_words,
 )
 from npu.isa.scale_records import decode_scales, encode_scales
-from npu.isa.shram import BufferProblem, Work, buffer_banks, fits, lut_start, shram_layout
+from npu.isa.shram import BufferProblem, Work, buffer_banks, lut_start, shram_layout
 from npu.isa.weight_stream.decode import decode_symbols, decode_weights
 from npu.isa.weight_stream.encode import encode_naively, encode_symbols, encode_weights, stand_in
 from npu.isa.weight_stream.order import WeightOrder
@@ -219,7 +219,11 @@ def buffer_lines() -> Iterator[str]:
         )  # fmt: skip
         blocks = [Block(*map(int, sizes)) for sizes in zip(height[::7], width[::7], depth[::7], strict=True)]
         found = [str([banks.tolist() for banks in buffer_banks(problem, height, width, depth, variant)])]
-        found += [str(fits(problem, height, width, depth, variant).tolist()), str(lut_start(problem, variant))]
+        sizes = zip(*(axis.tolist() for axis in (height, width, depth)), strict=True)
+        found += [
+            str([shram_layout(problem, Block(*one), variant) is not None for one in sizes]),
+            str(lut_start(problem, variant)),
+        ]
         found += [str(shram_layout(problem, block, variant)) for block in blocks]
         yield f"{number} {variant.name} {work.value} of {problem.ifm_bits} bits: {digest(found)}"
 
