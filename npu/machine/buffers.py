@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 
 class BufferRule(NamedTuple):
-    """What, besides the size of a block, its buffers depend on; `reach` is of a sub-kernel, `room` the banks for all buffers."""
+    """What, besides the size of a block, its buffers depend on; `reach` is of a sub-kernel, `room` all banks that there are."""
 
     stride_y: int
     stride_x: int

@@ -105,12 +105,12 @@ def cycles_with(problem: BlockProblem, block: Block, variant: Variant) -> float:
 
 
 def test_the_cycles_of_one_block_are_those_of_its_busiest_unit() -> None:
-    # Ethos-U55-128, 8x16 outputs of 32 channels from 32: 8 x 8 micro-blocks and 4 of depth, 4 cycles and one to change the
+    # Ethos-U55-128, 8x8 outputs of 32 channels from 32: 8 x 4 micro-blocks and 4 of depth, 4 cycles and one to change the
     # weights; the output unit needs half a cycle per element.
     variant = load_variant("ethos-u55-128")
-    problem = BlockProblem(work=Work.CONVOLUTION, ofm=(8, 16, 32), ifm_depth=32, ifm_bits=8, ofm_bits=8, kernel=KernelWindow())
-    estimate = cycles_with(problem, Block(8, 16, 32), variant)
-    array, output = (4 * 8 * 8 + 1) * 4, 8 * 16 * 32 * 0.5
+    problem = BlockProblem(work=Work.CONVOLUTION, ofm=(8, 8, 32), ifm_depth=32, ifm_bits=8, ofm_bits=8, kernel=KernelWindow())
+    estimate = cycles_with(problem, Block(8, 8, 32), variant)
+    array, output = (4 * 8 * 4 + 1) * 4, 8 * 8 * 32 * 0.5
     assert max(array, output) < estimate <= (array + output) * 1.2
 
 
