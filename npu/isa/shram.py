@@ -98,7 +98,7 @@ def buffers_of(operation: KernelOperation) -> BufferProblem:
 
 def shram_layout(problem: BufferProblem, block: Block, variant: Variant) -> ShramLayout | None:
     """Buffer boundaries in banks for `block`, None if they do not fit SHRAM."""
-    ifm, accumulator = buffer_banks(problem, block.height, block.width, block.depth, variant)
+    ifm, accumulator = buffer_banks(buffer_rule(problem, variant), block.height, block.width, block.depth)
     start = variant.shram.reserved_output_banks
     end = lut_start(problem, variant)
     ifm_end = start + ifm
@@ -110,9 +110,8 @@ def shram_layout(problem: BufferProblem, block: Block, variant: Variant) -> Shra
     return ShramLayout(ifm_end, accumulator_start) if ifm_end <= accumulator_start else None
 
 
-def buffer_banks(problem: BufferProblem, height: Any, width: Any, depth: Any, variant: Variant) -> tuple[Any, Any]:
+def buffer_banks(rule: BufferRule, height: Any, width: Any, depth: Any) -> tuple[Any, Any]:
     """Banks of the IFM double buffer and of the accumulator double buffer, of a block or of arrays of them."""
-    rule = buffer_rule(problem, variant)
     return ifm_banks(rule, height, width, depth), accumulator_banks(rule, height, width, depth)
 
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from npu.hardware.variant import Variant
 from npu.isa.operations import Dma, Elementwise, KernelOperation, Operation
-from npu.isa.shram import LUT_SLOT_BYTES, buffer_banks, buffers_of, lut_start, table_bytes
+from npu.isa.shram import LUT_SLOT_BYTES, buffer_banks, buffer_rule, buffers_of, lut_start, table_bytes
 
 
 def shram_findings(operation: Operation, variant: Variant) -> Iterator[str]:
@@ -20,8 +18,7 @@ def shram_findings(operation: Operation, variant: Variant) -> Iterator[str]:
     if not isinstance(operation, KernelOperation):
         return
     problem, block, layout = buffers_of(operation), operation.block, operation.shram
-    height, width, depth = (np.asarray(extent, np.int64) for extent in (block.height, block.width, block.depth))
-    ifm, accumulator = (int(banks) for banks in buffer_banks(problem, height, width, depth, variant))
+    ifm, accumulator = buffer_banks(buffer_rule(problem, variant), block.height, block.width, block.depth)
     first, end = variant.shram.reserved_output_banks, lut_start(problem, variant)
     if isinstance(operation, Elementwise):
         start = layout.ifm2_start if problem.reads_ifm2 else layout.ifm_end

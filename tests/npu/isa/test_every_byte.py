@@ -30,7 +30,7 @@ from npu.isa.payload import (
     replace_words,
 )
 from npu.isa.scale_records import decode_scales, encode_scales
-from npu.isa.shram import BufferProblem, Work, buffer_banks, lut_start, shram_layout
+from npu.isa.shram import BufferProblem, Work, buffer_banks, buffer_rule, lut_start, shram_layout
 from npu.isa.weight_stream.decode import decode_symbols, decode_weights
 from npu.isa.weight_stream.encode import encode_naively, encode_symbols, encode_weights, stand_in
 from npu.isa.weight_stream.order import WeightOrder
@@ -218,7 +218,7 @@ def buffer_lines() -> Iterator[str]:
             traversal=Traversal(int(rng.integers(2))),
         )  # fmt: skip
         blocks = [Block(*map(int, sizes)) for sizes in zip(height[::7], width[::7], depth[::7], strict=True)]
-        found = [str([banks.tolist() for banks in buffer_banks(problem, height, width, depth, variant)])]
+        found = [str([banks.tolist() for banks in buffer_banks(buffer_rule(problem, variant), height, width, depth)])]
         sizes = zip(*(axis.tolist() for axis in (height, width, depth)), strict=True)
         found += [
             str([shram_layout(problem, Block(*one), variant) is not None for one in sizes]),

@@ -15,7 +15,7 @@ from ethosu.vela.shape4d import Shape4D
 from npu.hardware.catalogue import list_variants, load_variant
 from npu.hardware.variant import Variant
 from npu.isa.operations import AccumulatorFormat, Block, KernelWindow, ShramLayout, Traversal, Upscale
-from npu.isa.shram import BufferProblem, Work, buffer_banks, buffers_of, shram_layout
+from npu.isa.shram import BufferProblem, Work, buffer_banks, buffer_rule, buffers_of, shram_layout
 
 from tests.support.timing import convolution
 
@@ -34,7 +34,7 @@ def test_the_input_buffer_holds_what_two_blocks_read(case: str) -> None:
     kernel, banks = WINDOWS[case]
     operation = convolution(32, 32, 16, 32, Block(4, 8, 16), kernel=kernel)
     height, width, depth = (np.asarray(extent, np.int64) for extent in (4, 8, 16))
-    ifm, accumulators = buffer_banks(buffers_of(operation), height, width, depth, load_variant("ethos-u55-128"))
+    ifm, accumulators = buffer_banks(buffer_rule(buffers_of(operation), load_variant("ethos-u55-128")), height, width, depth)
     assert (int(ifm), int(accumulators)) == (banks, 8)  # 4 x 8 x 16 accumulators of 4 bytes: 2 banks, twice, in steps of 8
 
 
