@@ -32,6 +32,7 @@ from npu.isa.families import family_of
 from npu.isa.family import weight_shape
 from npu.isa.operations import Convolution, DepthwiseConvolution, Operation, WeightedOperation
 from npu.isa.payload import parse_payload
+from npu.isa.stream import CommandStream
 from npu.isa.weight_stream.decode import GroupedStream
 from sim.functional.fast import make_row
 from sim.functional.prepared import best_tier, join_operations, prepare_operation
@@ -68,8 +69,8 @@ class Contestant:
         memory = NpuMemory({**regions, 2: np.zeros(self.job.fast_bytes, np.uint8)}, variant)
         machine = Machine(variant, tier)
         found = {"whole": milliseconds(lambda: machine.run(words, memory))}
-        found["commands"] = milliseconds(lambda: decode(words, variant))
-        decoded = decode(words, variant)
+        found["commands"] = milliseconds(lambda: CommandStream(words, variant).operations)
+        decoded = CommandStream(words, variant).operations
         found["plan"] = milliseconds(lambda: join_operations([prepare_operation(item, memory, tier) for item in decoded], tier))
         kept: list[Streams] = []
 

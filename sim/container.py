@@ -12,7 +12,7 @@ from npu.errors import StreamError, stream_errors_at
 from npu.graph.ethos_u import Input, Region, arena_offsets, is_npu_job
 from npu.graph.graph import Graph, Model
 from npu.hardware.variant import Variant
-from npu.isa.decode import Decoded
+from npu.isa.decoded import Decoded
 from npu.isa.payload import Payload, parse_payload
 from npu.isa.stream import CommandStream
 from npu.records import dataclass

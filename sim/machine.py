@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from npu.errors import SimulationError, StreamError
 from npu.hardware.variant import Variant
-from npu.isa.decode import Decoded
+from npu.isa.decoded import Decoded
 from npu.isa.operations import FeatureMap, Operation
 from npu.isa.registers import registers_before
 from npu.isa.stream import CommandStream

@@ -13,7 +13,8 @@ from npu.debugger.blocks import block_count, write_block
 from npu.debugger.captured import Start, copied, starts_of
 from npu.errors import SimulationError, UsageError, stream_errors_at
 from npu.graph.ethos_u import is_npu_job
-from npu.isa.decode import Decoded, RawCommand, read_commands
+from npu.isa.decode import RawCommand, read_commands
+from npu.isa.decoded import Decoded
 from npu.isa.operations import FeatureMap, KernelOperation
 from npu.isa.registers import registers_before
 from npu.records import dataclass

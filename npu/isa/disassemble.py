@@ -16,7 +16,8 @@ from npu.errors import StreamError
 from npu.hardware.shipped import closest
 from npu.hardware.variant import Product, Variant
 from npu.isa.command import Command, Field
-from npu.isa.decode import Decoded, RawCommand, RefusedOperation, address_text, read_operations, readable_commands
+from npu.isa.decode import RawCommand, RefusedOperation, read_operations, readable_commands
+from npu.isa.decoded import Decoded, address_text
 from npu.isa.families import family_of
 from npu.isa.summary import summarise
 from npu.records import dataclass

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from npu.errors import StreamError
 from npu.hardware.variant import Variant
 from npu.isa.command import Command
-from npu.isa.decode import Decoded
+from npu.isa.decoded import Decoded
 from npu.isa.families import family_of
 from npu.isa.family import Family
 from npu.isa.operations import AddressRange, Operation, Stop

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -96,10 +97,17 @@ class WeightFormat:
 class RegisterSection:
     """Registers that the same operations read, in the order in which they are written."""
 
-    is_read_by: Callable[[Operation], bool]
+    reader: type
+    """Of records of operations."""
     registers: tuple[Command, ...]
+    is_needed: Callable[[Any], bool] | None = None
+    """Whether one of these records reads them; None if all do."""
     cores: int = 1
     """An accelerator with fewer cores does not have them."""
+
+    def is_read_by(self, operation: Operation) -> bool:
+        """Whether a kick-off of the operation reads them."""
+        return isinstance(operation, self.reader) and (self.is_needed is None or self.is_needed(operation))
 
     def is_in(self, accelerator: Accelerator) -> bool:
         """Whether an accelerator has the registers."""

@@ -36,7 +36,8 @@ from npu.isa.operations import (
     ifm_plane,
 )
 
-_ALIGNMENT_BYTES = 16
+ALIGNMENT_BYTES = 16
+"""Of addresses and lengths."""
 MAX_EXTENT = 1 << 16
 """Largest height, width or depth of a feature map or a tile: what the registers can say."""
 _SIZES = ("height", "width", "depth", "tile_height_0", "tile_height_1", "tile_width_0")
@@ -99,15 +100,15 @@ def _check_feature_map(feature_map: FeatureMap, name: str, address_bits: int) ->
         raise _broken(f"{name} {axis}", f"in [1, {MAX_EXTENT}]", size)
     _check_pattern(feature_map.zero_point, feature_map.element, f"{name} zero point")
     is_brick = feature_map.layout is Layout.NHCWB16
-    alignment = _ALIGNMENT_BYTES if is_brick else feature_map.element.bytes
+    alignment = ALIGNMENT_BYTES if is_brick else feature_map.element.bytes
     joined = reduce(or_, feature_map.addresses, 0)  # alignments are powers of two
     if joined % alignment or joined >> address_bits:
         for tile, address in enumerate(feature_map.addresses):
             _check_address(address, f"{name} address of tile {tile}", alignment, address_bits)
-    if is_brick and (feature_map.stride_y | feature_map.stride_c) % _ALIGNMENT_BYTES:
+    if is_brick and (feature_map.stride_y | feature_map.stride_c) % ALIGNMENT_BYTES:
         strides = {"stride_y": feature_map.stride_y, "stride_c": feature_map.stride_c}
-        axis, stride = next(one for one in strides.items() if one[1] % _ALIGNMENT_BYTES)
-        raise _broken(f"{name} {axis}", f"a multiple of {_ALIGNMENT_BYTES}", stride)
+        axis, stride = next(one for one in strides.items() if one[1] % ALIGNMENT_BYTES)
+        raise _broken(f"{name} {axis}", f"a multiple of {ALIGNMENT_BYTES}", stride)
 
 
 def _check_address(address: int, name: str, alignment: int, address_bits: int) -> None:
@@ -149,10 +150,10 @@ def _check_weights(operation: WeightedOperation, variant: Variant) -> None:
 
 
 def _check_range(one: AddressRange, name: str, address_bits: int) -> None:
-    _check_address(one.address, f"{name} address", _ALIGNMENT_BYTES, address_bits)
-    is_length = one.length_bytes > 0 and one.length_bytes % _ALIGNMENT_BYTES == 0
+    _check_address(one.address, f"{name} address", ALIGNMENT_BYTES, address_bits)
+    is_length = one.length_bytes > 0 and one.length_bytes % ALIGNMENT_BYTES == 0
     if not is_length:
-        raise _broken(f"{name} length", f"a positive multiple of {_ALIGNMENT_BYTES}", one.length_bytes)
+        raise _broken(f"{name} length", f"a positive multiple of {ALIGNMENT_BYTES}", one.length_bytes)
 
 
 def _check_pooling(operation: Pooling) -> None:
@@ -217,9 +218,9 @@ def _check_dma(operation: Dma, variant: Variant) -> None:
         if side.address >> address_bits:
             raise _broken(f"{name} address", f"of at most {address_bits} bits", side.address)
     touches_shram = any(side.region is None for side in sides.values())
-    is_aligned = operation.length_bytes % _ALIGNMENT_BYTES == 0 or not (needs_alignment or touches_shram)
+    is_aligned = operation.length_bytes % ALIGNMENT_BYTES == 0 or not (needs_alignment or touches_shram)
     if operation.length_bytes <= 0 or not is_aligned:
-        raise _broken("length", f"a positive multiple of {_ALIGNMENT_BYTES}", operation.length_bytes)
+        raise _broken("length", f"a positive multiple of {ALIGNMENT_BYTES}", operation.length_bytes)
     stride = operation.stride
     if operation.rows <= 0 or operation.planes <= 0:
         raise _broken("rows and planes", "positive", (operation.rows, operation.planes))
@@ -230,7 +231,7 @@ def _check_dma(operation: Dma, variant: Variant) -> None:
 
 
 def _check_dma_side(side: DmaSide, name: str, *, needs_alignment: bool) -> None:
-    if (needs_alignment or side.region is None) and side.address % _ALIGNMENT_BYTES:
-        raise _broken(f"{name} address", f"a multiple of {_ALIGNMENT_BYTES}", side.address)
+    if (needs_alignment or side.region is None) and side.address % ALIGNMENT_BYTES:
+        raise _broken(f"{name} address", f"a multiple of {ALIGNMENT_BYTES}", side.address)
     if side.region is not None and side.core_mask != 3:
         raise _broken(f"{name} core mask", "left at 3 outside SHRAM", side.core_mask)

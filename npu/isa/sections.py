@@ -29,79 +29,61 @@ from npu.isa.operations import (
     Elementwise,
     KernelOperation,
     OperandScaling,
-    Operation,
     WeightedOperation,
     WindowOperation,
 )
 
 
-def _is_kernel(operation: Operation) -> bool:
-    return isinstance(operation, KernelOperation)
+def _has_global_scale(operation: KernelOperation) -> bool:
+    return operation.has_global_scale
 
 
-def _has_global_scale(operation: Operation) -> bool:
-    return isinstance(operation, KernelOperation) and operation.has_global_scale
+def _is_binary(operation: Elementwise) -> bool:
+    return not operation.mode.is_unary
 
 
-def _is_window(operation: Operation) -> bool:
-    return isinstance(operation, WindowOperation)
+def _has_ifm2(operation: Elementwise) -> bool:
+    return operation.ifm2 is not None
 
 
-def _has_weights(operation: Operation) -> bool:
-    return isinstance(operation, WeightedOperation)
+def _has_scalar(operation: Elementwise) -> bool:
+    return operation.has_scalar
 
 
-def _is_binary(operation: Operation) -> bool:
-    return isinstance(operation, Elementwise) and not operation.mode.is_unary
+def _scales_operands(operation: Elementwise) -> bool:
+    return operation.mode.scales_operands
 
 
-def _has_ifm2(operation: Operation) -> bool:
-    return isinstance(operation, Elementwise) and operation.ifm2 is not None
+def _scales_both_operands(operation: Elementwise) -> bool:
+    return operation.operand_scaling is OperandScaling.BOTH_16 and _scales_operands(operation)
 
 
-def _has_scalar(operation: Operation) -> bool:
-    return isinstance(operation, Elementwise) and operation.has_scalar
+def _has_rows(operation: Dma) -> bool:
+    return operation.stride >= DmaStride.ROWS
 
 
-def _scales_operands(operation: Operation) -> bool:
-    return isinstance(operation, Elementwise) and operation.mode.scales_operands
-
-
-def _scales_both_operands(operation: Operation) -> bool:
-    is_both = isinstance(operation, Elementwise) and operation.operand_scaling is OperandScaling.BOTH_16
-    return is_both and _scales_operands(operation)
-
-
-def _is_dma(operation: Operation) -> bool:
-    return isinstance(operation, Dma)
-
-
-def _has_rows(operation: Operation) -> bool:
-    return isinstance(operation, Dma) and operation.stride >= DmaStride.ROWS
-
-
-def _has_planes(operation: Operation) -> bool:
-    return isinstance(operation, Dma) and operation.stride >= DmaStride.PLANES
+def _has_planes(operation: Dma) -> bool:
+    return operation.stride >= DmaStride.PLANES
 
 
 SECTIONS: tuple[RegisterSection, ...] = (
-    RegisterSection(_is_kernel, PARALLEL_MODE),
-    RegisterSection(_is_kernel, KERNEL),
-    RegisterSection(_has_global_scale, GLOBAL_SCALE),
-    RegisterSection(_is_kernel, OUTPUT),
-    RegisterSection(_is_window, WINDOW),
-    RegisterSection(_has_weights, WEIGHTS),
-    RegisterSection(_has_weights, WEIGHTS_OF_CORE_1, cores=2),
-    RegisterSection(_has_weights, SCALES),
-    RegisterSection(_has_weights, SCALES_OF_CORE_1, cores=2),
-    RegisterSection(_is_binary, BROADCAST),
-    RegisterSection(_has_ifm2, IFM2),
-    RegisterSection(_has_scalar, SCALAR),
-    RegisterSection(_is_binary, SECOND_OPERAND),
-    RegisterSection(_scales_operands, OPERAND_SCALE),
-    RegisterSection(_scales_both_operands, OPERAND_SCALE_B),
-    RegisterSection(_is_dma, DMA),
-    RegisterSection(_has_rows, DMA_ROWS),
-    RegisterSection(_has_planes, DMA_PLANES),
+    RegisterSection(KernelOperation, PARALLEL_MODE),
+    RegisterSection(KernelOperation, KERNEL),
+    RegisterSection(KernelOperation, GLOBAL_SCALE, _has_global_scale),
+    RegisterSection(KernelOperation, OUTPUT),
+    RegisterSection(WindowOperation, WINDOW),
+    RegisterSection(WeightedOperation, WEIGHTS),
+    RegisterSection(WeightedOperation, WEIGHTS_OF_CORE_1, cores=2),
+    RegisterSection(WeightedOperation, SCALES),
+    RegisterSection(WeightedOperation, SCALES_OF_CORE_1, cores=2),
+    RegisterSection(Elementwise, BROADCAST, _is_binary),
+    RegisterSection(Elementwise, IFM2, _has_ifm2),
+    RegisterSection(Elementwise, SCALAR, _has_scalar),
+    RegisterSection(Elementwise, SECOND_OPERAND, _is_binary),
+    RegisterSection(Elementwise, OPERAND_SCALE, _scales_operands),
+    RegisterSection(Elementwise, OPERAND_SCALE_B, _scales_both_operands),
+    RegisterSection(Dma, DMA),
+    RegisterSection(Dma, DMA_ROWS, _has_rows),
+    RegisterSection(Dma, DMA_PLANES, _has_planes),
 )
 """All registers, in the order in which they are written before a kick-off."""

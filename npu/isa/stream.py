@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.hardware.variant import Variant
-from npu.isa.decode import Decoded, decode
+from npu.isa.columns import read_columns
+from npu.isa.decode import decode
+from npu.isa.decoded import Alike, Decoded
 
 
 class CommandStream:
@@ -19,10 +21,19 @@ class CommandStream:
         self.words = words
         self.variant = variant
         self._operations = operations
+        self._alike: Alike | None = None
 
     @property
     def operations(self) -> tuple[Decoded, ...]:
         """The operations in order. StreamError names the command at fault."""
         if self._operations is None:
-            self._operations = decode(self.words, self.variant)
+            self._operations = self.alike.decoded
         return self._operations
+
+    @property
+    def alike(self) -> Alike:
+        """The operations, and which of them are alike, as far as anybody has looked. StreamError as `operations`."""
+        if self._alike is None:
+            read = read_columns(self.words, self.variant) if self._operations is None else None
+            self._alike = read or Alike.none(self._operations or decode(self.words, self.variant))
+        return self._alike

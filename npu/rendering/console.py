@@ -122,7 +122,7 @@ def pmu_text(pmu: Mapping[str, Any], width: int) -> str:
 
 def findings_text(name: str, findings: list[tuple[int, Finding]], width: int) -> str:
     """What is wrong with a compiled file, one row a finding."""
-    from npu.isa.decode import address_text
+    from npu.isa.decoded import address_text
 
     if not findings:
         return printable(f"{name}: no findings") + "\n"
@@ -180,7 +180,7 @@ def print_assembled(path: Path, base: Path, size: int, *, is_same: bool) -> None
 
 def difference_text(reference: str, compiled: str, difference: DiffResult) -> str:
     """The first operator that differs, with position and values, or how many operators are equal."""
-    from npu.isa.decode import command_place
+    from npu.isa.decoded import command_place
 
     answer = difference.first
     lines = []

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from npu.errors import StreamError
 from npu.graph.ethos_u import Input, Region, is_npu_job
-from npu.isa.decode import Decoded
+from npu.isa.decoded import Decoded
 from npu.isa.operations import AddressRange, Dma, FeatureMap, KernelOperation, Layout, WeightedOperation
 from npu.layouts import BRICK_DEPTH
 from npu.records import dataclass

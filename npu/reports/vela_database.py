@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 from npu.errors import ModelError
 from npu.files import read_text
-from npu.isa.decode import Decoded
+from npu.isa.decoded import Decoded
 from npu.records import dataclass
 from npu.reports.operator_map import SURE, UNKNOWN_SOURCE, Match, OperatorMap, SourceOperator, left_on_cpu
 from sim.container import CompiledFile

@@ -17,7 +17,7 @@ import numpy as np
 from npu.errors import ModelError, stream_errors_at
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Graph, Model
-from npu.isa.decode import Decoded
+from npu.isa.decoded import Decoded
 from npu.isa.operations import Layout
 from npu.layouts import BRICK_DEPTH
 from npu.numerics.arrays import Array

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from npu.errors import stream_errors_at
 from npu.graph.ethos_u import Input, Region
 from npu.graph.graph import Model
-from npu.isa.decode import Decoded, RefusedOperation, read_operations
+from npu.isa.decode import RefusedOperation, read_operations
+from npu.isa.decoded import Decoded
 from npu.reports.operator_map import OperatorMap
 from npu.toolchain.labels import known_map, label
 from npu.toolchain.session import Session

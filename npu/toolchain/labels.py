@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from npu.errors import SimulationError, StreamError, UserError
 from npu.graph.graph import Model
-from npu.isa.decode import Decoded
+from npu.isa.decoded import Decoded
 from npu.isa.operations import FeatureMap, KernelOperation
 from npu.records import dataclass
 from npu.reports.operator_map import OperatorMap, SourceOperator, stored_map

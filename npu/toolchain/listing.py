@@ -16,7 +16,7 @@ from npu.errors import ModelError, StreamError, stream_errors_at
 from npu.graph.ethos_u import Input, Region, is_npu_job
 from npu.graph.graph import Model
 from npu.hardware.variant import Variant
-from npu.isa.decode import Decoded
+from npu.isa.decoded import Decoded
 from npu.isa.disassemble import Listing
 from npu.isa.disassemble import assemble as assemble_words
 from npu.isa.disassemble import disassemble as disassemble_words

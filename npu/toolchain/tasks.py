@@ -13,7 +13,7 @@ from npu.graph.ethos_u import Input, is_npu_job
 from npu.graph.graph import ABSENT, Graph
 from npu.graph.verify import called_graphs
 from npu.hardware.variant import Cpu
-from npu.isa.decode import Decoded
+from npu.isa.decoded import Decoded
 from npu.records import dataclass
 from sim.container import CompiledFile, job_title
 from sim.timeline import COPY_IN, COPY_OUT, Called, Copy, CpuTask, TimedJob, build_timeline

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from npu.graph.graph import Model
-from npu.isa.decode import Decoded
+from npu.isa.decoded import Decoded
 from npu.isa.operations import FeatureMap, KernelOperation, Operation
 from npu.numerics.arrays import Array
 from npu.records import dataclass

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.errors import SimulationError
-from npu.isa.decode import Decoded
+from npu.isa.decoded import Decoded
 from npu.isa.operations import Convolution, DepthwiseConvolution, Elementwise, Operation, Pooling
 from npu.native.call import array_address
 from npu.native.cpu import current

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.hardware.variant import Variant
-from npu.isa.decode import Decoded
+from npu.isa.decoded import Decoded
 from npu.isa.operations import Operation
 from npu.machine.kernels.rows import DMA
 from npu.machine.parameters import port_rows

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from npu.hardware.variant import Variant
-from npu.isa.decode import Decoded
+from npu.isa.decoded import Decoded
 from npu.isa.operations import (
     Convolution,
     Dma,

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from npu.hardware.variant import Variant
 from npu.isa.command import CommandKind
-from npu.isa.decode import Decoded, RawCommand, read_commands
+from npu.isa.decode import RawCommand, read_commands
+from npu.isa.decoded import Decoded
 from npu.isa.families import family_of
 from npu.isa.operations import Elementwise, KernelOperation, Operation, Pooling, Stop
 from npu.records import dataclass

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.hardware.variant import Variant
-from npu.isa.decode import Decoded
+from npu.isa.decoded import Decoded
 from npu.isa.operations import Dma, Operation
 from npu.records import dataclass
 from sim.assumptions import assumption

@@ -18,7 +18,8 @@ import npu
 from npu.errors import UserError
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Variant
-from npu.isa.decode import Decoded, decode
+from npu.isa.decode import decode
+from npu.isa.decoded import Decoded
 from npu.isa.encode import encode
 from npu.isa.operations import Dma, DmaWait, KernelOperation, KernelWait
 from npu.tflite.writer import write_model
@@ -31,6 +32,7 @@ from sim.verify.verifier import verify
 from tests.fuzz.answer import attempt
 from tests.sim.test_mutated_streams import mutated, random_commands
 from tests.support.random_graphs import chains
+from tests.support.streams import in_place_of
 
 TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u65-256")
 PER_TARGET = 500
@@ -100,9 +102,9 @@ def _changed(decoded: tuple[Decoded, ...], rng: np.random.Generator) -> tuple[De
             del result[at]
         elif isinstance(operation, Dma):
             way = {"source": replace(operation.source, address=operation.source.address + 16 * int(rng.integers(-4, 5)))}
-            result[at] = replace(result[at], operation=replace(operation, **way))
+            result[at] = in_place_of(result[at], replace(operation, **way))
         elif isinstance(operation, KernelOperation):
-            result[at] = replace(result[at], operation=_changed_kernel(operation, rng))
+            result[at] = in_place_of(result[at], _changed_kernel(operation, rng))
         if len(result) < 2:
             break
     return tuple(result)

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Variant
-from npu.isa.decode import Decoded, decode
-from npu.isa.operations import Convolution, DepthwiseConvolution, Dma, Traversal, WeightedOperation
+from npu.isa.decode import decode
+from npu.isa.decoded import Decoded
+from npu.isa.operations import Convolution, DepthwiseConvolution, Dma, Operation, Traversal, WeightedOperation
 from npu.isa.payload import Payload, decode_config, find_target, parse_payload
 from npu.isa.weight_stream.order import WeightOrder, WeightShape
 
@@ -39,6 +40,11 @@ class Stream:
     data: bytes
     shape: WeightShape
     order: WeightOrder
+
+
+def in_place_of(decoded: Decoded, operation: Operation) -> Decoded:
+    """Another operation where one is started."""
+    return Decoded(operation, decoded.command_index, decoded.word_index)
 
 
 def jobs(content: bytes) -> list[Job]:

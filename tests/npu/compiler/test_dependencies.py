@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from npu.compiler.dependencies import MapAccesses, blockdep, insert_waits
 from npu.hardware.catalogue import load_variant
-from npu.isa.decode import Decoded
+from npu.isa.decoded import Decoded
 from npu.isa.operations import (
     INT8,
     Activation,

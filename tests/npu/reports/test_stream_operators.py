@@ -12,7 +12,8 @@ import npu
 from npu.graph.attributes import Conv2DOptions, Padding
 from npu.graph.dtype import DType
 from npu.hardware.catalogue import list_variants, load_variant
-from npu.isa.decode import Decoded, decode
+from npu.isa.decode import decode
+from npu.isa.decoded import Decoded
 from npu.isa.operations import KernelOperation, WeightedOperation
 from npu.reports.operator_map import METADATA_NAME, map_of_file, stored_map
 from npu.tflite.reader import read_model

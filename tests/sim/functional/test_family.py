@@ -7,7 +7,7 @@ import pytest
 
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Product, Variant
-from npu.isa.decode import Decoded
+from npu.isa.decoded import Decoded
 from npu.isa.families import FAMILIES
 from npu.isa.operations import (
     INT8,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from npu.errors import SimulationError
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Port
-from npu.isa.decode import Decoded
+from npu.isa.decoded import Decoded
 from npu.isa.operations import (
     Block,
     DmaWait,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from npu.hardware.catalogue import load_variant
-from npu.isa.decode import Decoded
+from npu.isa.decoded import Decoded
 from npu.isa.operations import (
     INT8,
     INT16,

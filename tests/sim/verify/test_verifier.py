@@ -18,7 +18,8 @@ from npu.api import disassemble
 from npu.api import verify as verify_file
 from npu.errors import SimulationError, UserError
 from npu.hardware.catalogue import list_variants, load_variant
-from npu.isa.decode import Decoded, decode
+from npu.isa.decode import decode
+from npu.isa.decoded import Decoded
 from npu.isa.disassemble import assemble as assemble_words
 from npu.isa.disassemble import disassemble as disassemble_words
 from npu.isa.operations import (
@@ -48,6 +49,7 @@ from sim.verify.verifier import RULES, Finding, verify, written_by
 from tests.support.litert import repaired
 from tests.support.random_graphs import chains
 from tests.support.shared import shared_models
+from tests.support.streams import in_place_of
 from tests.support.vela import compile_with_vela
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits.tflite"
@@ -93,7 +95,7 @@ def rules_of(decoded: list[Decoded], target: str = TARGET) -> set[str]:
 
 
 def changed(decoded: list[Decoded], index: int, operation: Operation) -> list[Decoded]:
-    return [*decoded[:index], replace(decoded[index], operation=operation), *decoded[index + 1 :]]
+    return [*decoded[:index], in_place_of(decoded[index], operation), *decoded[index + 1 :]]
 
 
 def index_of(decoded: list[Decoded], accept: Callable[[Operation], bool]) -> int:
@@ -151,18 +153,18 @@ def test_a_transfer_over_what_a_kernel_still_reads_is_a_hazard() -> None:
     assert isinstance(kernel, KernelOperation)
     address = kernel.ifm.addresses[0] // 16 * 16
     transfer = Dma(source=DmaSide(0, 0), destination=DmaSide(kernel.ifm.region, address), length_bytes=16)
-    late = replace(decoded[index], operation=transfer)
+    late = in_place_of(decoded[index], transfer)
     assert "HAZARD-DMA-KERNEL" in rules_of([*decoded[: index + 1], late, *decoded[index + 1 :]])
-    waits = replace(decoded[index], operation=KernelWait(0))
+    waits = in_place_of(decoded[index], KernelWait(0))
     assert "HAZARD-DMA-KERNEL" not in rules_of([*decoded[: index + 1], waits, late, *decoded[index + 1 :]])
 
 
 def test_two_transfers_to_the_same_place_are_a_hazard_where_two_may_be_under_way() -> None:
     target = "ethos-u65-256"
     decoded = stream(target)
-    transfer = replace(decoded[0], operation=Dma(source=DmaSide(0, 0), destination=DmaSide(2, 0), length_bytes=16))
+    transfer = in_place_of(decoded[0], Dma(source=DmaSide(0, 0), destination=DmaSide(2, 0), length_bytes=16))
     assert "HAZARD-DMA-DMA" in rules_of([transfer, transfer, *decoded], target)
-    waits = replace(decoded[0], operation=DmaWait(0))
+    waits = in_place_of(decoded[0], DmaWait(0))
     assert "HAZARD-DMA-DMA" not in rules_of([transfer, waits, transfer, *decoded], target)
     assert "HAZARD-DMA-DMA" not in rules_of([transfer, transfer, *stream()])
 
@@ -209,7 +211,7 @@ def test_reading_what_nothing_has_written_is_found() -> None:
 
 def test_a_wait_with_nothing_to_wait_for_is_found() -> None:
     decoded = stream()
-    wait = replace(decoded[0], operation=KernelWait(0))
+    wait = in_place_of(decoded[0], KernelWait(0))
     assert rules_of([wait, *decoded]) == {"NO-EFFECT"}
 
 
@@ -362,7 +364,7 @@ def test_what_a_run_refuses_of_an_operation_is_found(case: str) -> None:
 
 def test_a_transfer_over_the_buffers_in_shram_is_found() -> None:
     decoded = stream()
-    transfer = replace(decoded[0], operation=Dma(source=DmaSide(0, 0), destination=DmaSide(None, 0), length_bytes=16))
+    transfer = in_place_of(decoded[0], Dma(source=DmaSide(0, 0), destination=DmaSide(None, 0), length_bytes=16))
     assert "LUT" in rules_of([transfer, *decoded])
 
 
@@ -405,10 +407,10 @@ def test_a_kernel_that_does_not_wait_for_its_look_up_table_is_a_hazard() -> None
     shram, slot = load_variant(TARGET).shram, operation.activation.function.lut_index
     assert slot is not None
     table = Dma(source=DmaSide(0, 0), destination=DmaSide(None, shram.lut_address + 256 * slot), length_bytes=256)
-    late = replace(decoded[index], operation=table)
+    late = in_place_of(decoded[index], table)
     found = judge(job_of(TARGET), TARGET, [*decoded[:index], late, *decoded[index:]])
     assert ("HAZARD-KERNEL-DMA", -1) in {(finding.rule, finding.region) for finding in found}
-    waits = replace(decoded[index], operation=DmaWait(0))
+    waits = in_place_of(decoded[index], DmaWait(0))
     found = judge(job_of(TARGET), TARGET, [*decoded[:index], late, waits, *decoded[index:]])
     assert "HAZARD-KERNEL-DMA" not in {finding.rule for finding in found}
 
