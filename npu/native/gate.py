@@ -15,8 +15,11 @@ GATE, ARGUMENTS, WORDS = 8, 16, 32
 """Words of a piece of work. The first: how often the gate was opened, or OVER; then whether it is open, and two for each who is
 inside; then what the work is."""
 OVER = -1
-_SPINS, _YIELDS = 2000, 400
-"""How often a thread looks again before it lets others run, about 10 us, and after which of those it gives up."""
+_SPINS = 20_000
+"""How often a thread looks again, about 100 us, before it lets others run, or goes to sleep if there is nothing to do.
+
+It does not let others run before: on a processor that other processes want as well, it would be back some milliseconds later.
+"""
 
 
 @Inlined
@@ -37,7 +40,7 @@ def close_gate(work):  # type: ignore[no-untyped-def]
 def enter_gate(work, last):  # type: ignore[no-untyped-def]
     """Wait for the gate to be opened more than `last` times, go in: how often it was, -1 if nothing happens or all is over."""
     spins = np.int64(0)
-    while spins < _SPINS + _YIELDS:
+    while spins < _SPINS:
         opened = add_atomic(work, np.int64(0))
         if opened < 0:
             return np.int64(-1)
@@ -47,8 +50,6 @@ def enter_gate(work, last):  # type: ignore[no-untyped-def]
             leave_gate(work)
             last = opened
         spins += 1
-        if spins > _SPINS:
-            yield_processor()
     return np.int64(-1)
 
 

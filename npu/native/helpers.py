@@ -6,41 +6,53 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npu.native.gate import ARGUMENTS, OVER, WORDS
+from npu.native.places import Places
 
 SharedWork = NDArray[np.int64]
 
 
 class Helpers:
-    """`count` threads, started on first use, and the work that they share with the caller of `begin`.
+    """`count` threads, started on first use, that help with work while the caller of `run` does it.
 
-    `help_with` is a kernel that takes part in the work until nothing has happened for a while.
+    Two kernels: `do` does the work, `help_with` takes part until nothing has happened for a while.
     """
 
-    def __init__(self, count: int, help_with: Callable[[SharedWork], None]) -> None:
-        self._count, self._help_with = count, help_with
-        self.work: SharedWork = np.zeros(WORDS, np.int64)
+    def __init__(self, count: int, do: Bindable, help_with: Callable[[SharedWork], object]) -> None:
+        self._count, self._do, self._help_with = count, do, help_with
+        self._work: SharedWork = np.zeros(WORDS, np.int64)
+        self._arguments: SharedWork | None = None
         self._crew = _Crew()
         self._process = 0
 
-    def begin(self, arguments: SharedWork) -> SharedWork:
-        """Say what the work is, and wake those who sleep; the work for the kernel that owns it."""
-        self.work[ARGUMENTS : ARGUMENTS + arguments.size] = arguments
+    def run(self, arguments: SharedWork) -> None:
+        """Wake those who sleep, and do the work that these words describe, which are the same whenever they are given."""
+        if self._arguments is not arguments:
+            self._work[ARGUMENTS : ARGUMENTS + arguments.size] = self._arguments = arguments
         if self._process != os.getpid():  # threads do not live on in a copy of the process
             self._start()
         elif self._crew.asleep:
             self._crew.wake()
-        return self.work
+        self._run()
 
     def _start(self) -> None:
-        self._process, self._crew, self.work = os.getpid(), _Crew(), self.work.copy()
-        self.work[:ARGUMENTS] = 0
+        self._process, self._crew, self._work = os.getpid(), _Crew(), self._work.copy()
+        self._work[:ARGUMENTS] = 0
+        self._run = self._do.bind(self._work)
         weakref.finalize(self, self._crew.end)
-        self._crew.start(self._count, self._help_with, self.work)
+        self._crew.start(self._count, self._help_with, self._work)
+
+
+class Bindable(Protocol):
+    """A kernel of one argument."""
+
+    def bind(self, work: SharedWork, /) -> Callable[[], object]:
+        """A call of it with this argument."""
 
 
 class _Crew:
@@ -49,10 +61,10 @@ class _Crew:
     def __init__(self) -> None:
         self.asleep, self._is_over = 0, False
         self._lock, self._bell = threading.Lock(), threading.Semaphore(0)
-        self._process, self._threads = os.getpid(), list[threading.Thread]()
+        self._process, self._threads, self._places = os.getpid(), list[threading.Thread](), Places()
         self._work: SharedWork | None = None
 
-    def start(self, count: int, help_with: Callable[[SharedWork], None], work: SharedWork) -> None:
+    def start(self, count: int, help_with: Callable[[SharedWork], object], work: SharedWork) -> None:
         self._work = work
         for _ in range(count):
             self._threads.append(threading.Thread(target=_help, args=(help_with, work, self), name="npu", daemon=True))
@@ -67,6 +79,7 @@ class _Crew:
         return not self._is_over
 
     def wake(self) -> None:
+        self._places.keep_away(self._threads)
         with self._lock:
             count, self.asleep = self.asleep, 0
         self._bell.release(count)
@@ -83,18 +96,7 @@ class _Crew:
             thread.join()
 
 
-def _help(help_with: Callable[[SharedWork], None], work: SharedWork, crew: _Crew) -> None:
+def _help(help_with: Callable[[SharedWork], object], work: SharedWork, crew: _Crew) -> None:
     help_with(work)
     while crew.sleep():
         help_with(work)
-
-
-def fastest_chunk(threads: int, extent: int, least: int, most: int) -> tuple[float, int]:
-    """(time in that of one thread, size) of at most `most` chunks of multiples of `least`, by which all is done first."""
-    strips = [(1.0, extent)]
-    for count in range(2, most + 1):
-        size = -(-extent // (count * least)) * least
-        rounds, rest = divmod(-(-extent // size), threads)
-        last = extent - size * (rounds * threads) if rest == 1 else size
-        strips.append(((rounds * size + (last if rest else 0)) / extent, size))
-    return min(strips)

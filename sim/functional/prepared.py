@@ -177,10 +177,8 @@ def _count_run(stream: PreparedStream, memory: NpuMemory, threads: StreamThreads
     else:
         stream.repeated = join_rows(operations, [prepared.row for prepared in stream.operations], places)
     table, with_dot_product = stream.repeated.table, stream.tier is Tier.DOT_PRODUCT
-    if threads is not None and threads.share(table):
-        stream.repeated.run = threads.bind(table, memory.bases, with_dot_product=with_dot_product)
-    else:
-        stream.repeated.run = run.bind(table, memory.bases, 0, with_dot_product, True)
+    shared = threads.prepared(table, memory.bases, with_dot_product=with_dot_product) if threads is not None else None
+    stream.repeated.run = shared or run.bind(table, memory.bases, 0, with_dot_product, True)
 
 
 def _run_general(stream: PreparedStream, index: int, memory: NpuMemory) -> int:

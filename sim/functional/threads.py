@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
-from npu.native.helpers import Helpers, fastest_chunk
+from npu.native.chunks import fastest_chunks
+from npu.native.helpers import Helpers
+from npu.native.steps import make_steps
 from sim.functional.kernels import rows as r
-from sim.functional.kernels.run import COUNTER_BYTES, help_shared, run_shared
+from sim.functional.kernels.run import PADDING, PRODUCTS, help_shared, run_shared
 
 _SMALLEST_CHUNK = 1 << 13
 """Work of a chunk in vector instructions of 16 lanes, about 1.3 us: less does not pay for taking it."""
@@ -31,45 +33,53 @@ class StreamThreads:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._helpers = Helpers(count - 1, help_shared)
+        self._helpers = Helpers(count - 1, run_shared, help_shared)
 
-    def share(self, rows: npt.NDArray[np.void]) -> bool:
-        """Say in the rows how they are shared. False if threads cannot run them, or would not be faster."""
+    def prepared(
+        self, rows: npt.NDArray[np.void], bases: npt.NDArray[np.int64], *, with_dot_product: bool
+    ) -> Callable[[], int] | None:
+        """What executes the rows, as often as one likes, and returns their number. None if threads cannot or need not run
+        them."""
         if self.count == 1 or bool((rows["kind"] == r.GENERAL).any()):
-            return False
+            return None
         if not bool(rows["is_known"][np.isin(rows["kind"], (r.CONVOLUTION, r.DEPTHWISE))].all()):
-            return False
-        work = sum(self._share(row) for row in rows)
-        return work >= _SMALLEST_STREAM
+            return None
+        shares = [self._share(row) for row in rows]
+        if sum(work for work, _ in shares) < _SMALLEST_STREAM:
+            return None
+        steps = make_steps(list(_steps(rows, [count for _, count in shares])))
+        kept = rows, bases, steps
+        arguments = np.array([steps.ctypes.data, steps.size, bases.ctypes.data, bases.size, with_dot_product], np.int64)
 
-    def _share(self, row: np.void) -> int:
-        """Set how a row is shared; its work."""
+        def again(_kept: tuple[npt.NDArray[np.generic], ...] = kept) -> int:
+            self._helpers.run(arguments)
+            return rows.size
+
+        return again
+
+    def _share(self, row: np.void) -> tuple[int, int]:
+        """The work and the number of chunks of a row, which says how it is shared."""
         kind, pixels, blocks, width = (int(row[name]) for name in ("kind", "pixels", "blocks", "width"))
         inputs = int(row["segments"]) * int(row["dwords"]) + 8
         row["is_by_block"] = row["chunk"] = 0
         if kind not in (r.CONVOLUTION, r.DEPTHWISE, r.ELEMENTWISE) or row["finish"] == r.SUM:
-            return 0
+            return 0, 1
         is_product = kind == r.CONVOLUTION
-        total = pixels * blocks * (inputs if is_product else 20 * width)
-        most = min(self.count * _CHUNKS_PER_THREAD, total // _SMALLEST_CHUNK)
+        work = pixels * blocks * (inputs if is_product else 20 * width)
+        most = min(self.count * _CHUNKS_PER_THREAD, work // _SMALLEST_CHUNK)
         extent = width if row["is_flat"] else pixels
-        duration, chunk = fastest_chunk(self.count, extent, _WHOLE_TILES if is_product else 1, most)
+        chunks = fastest_chunks(self.count, extent, _WHOLE_TILES if is_product else 1, most)
         if (is_product and pixels < _FEW_PIXELS) or (kind == r.DEPTHWISE and pixels < _FEW_ROWS):
-            by_block, blocks_each = fastest_chunk(self.count, blocks, 1, most)
-            if by_block <= duration + _READING_ALL:
-                duration, chunk, row["is_by_block"] = by_block, blocks_each, 1
-        row["chunk"] = chunk if duration < 1 else 0
-        return total
+            of_blocks = fastest_chunks(self.count, blocks, 1, most)
+            if of_blocks.time <= chunks.time + _READING_ALL:
+                row["is_by_block"], chunks = 1, of_blocks
+        row["chunk"] = chunks.size
+        return work, chunks.number
 
-    def bind(self, rows: npt.NDArray[np.void], bases: npt.NDArray[np.int64], *, with_dot_product: bool) -> Callable[[], int]:
-        """What executes shared rows, as often as one likes; it returns their number."""
-        counters = np.empty(rows.size * COUNTER_BYTES, np.uint8)
-        kept = rows, bases, counters
-        addresses = [number for array in kept for number in (array.ctypes.data, array.size)]
-        arguments = np.array([*addresses, with_dot_product], np.int64)
 
-        def again(_kept: tuple[npt.NDArray[np.generic], ...] = kept) -> int:
-            run_shared(self._helpers.begin(arguments))
-            return rows.size
-
-        return again
+def _steps(rows: npt.NDArray[np.void], counts: list[int]) -> Iterator[tuple[int, int, int]]:
+    for k, (row, count) in enumerate(zip(rows, counts, strict=True)):
+        at = rows.ctypes.data + k * r.ROW_BYTES
+        if row["pad_rows"] > 0:
+            yield at, PADDING, 1
+        yield at, PRODUCTS, count

@@ -63,7 +63,7 @@ ROW = np.dtype(
             *("checks", "check_count"),  # address and number of the CHECKs, of what the constants were made from
             "is_known",  # whether a repeated run may take constants as current, or leave the copy out: `sim.functional.repeats`
             # How threads share it: convolution: pixels or, if `is_by_block`, groups of channels; depthwise: rows or groups;
-            # elementwise: rows or, if flat, pixels; `chunk` of them at a time. 0: all is one chunk.
+            # elementwise: rows or, if flat, pixels; `chunk` of them at a time, but for the last chunk, which takes the rest.
             *("is_by_block", "chunk"),
             "pad_rows",  # to copy into a buffer with padding before the operation; 0: none
             *("pad_table", "pad_region"),  # source offset of each of these rows

@@ -6,9 +6,8 @@ import numpy as np
 
 from npu.native import types as ty
 from npu.native.cpu import current, is_making
-from npu.native.gate import ARGUMENTS, close_gate, enter_gate, leave_gate, open_gate, wait_until
 from npu.native.kernel import RowsAt, kernel
-from npu.native.memory import add_atomic, store_64
+from npu.native.steps import FIRST_OWN, SHARED_WORK, STEP_TYPE, help_with_steps, run_steps
 from sim.functional.kernels import rows as r
 
 if is_making():
@@ -60,59 +59,35 @@ def run(rows, bases, first, with_dot_product, is_repeated):  # type: ignore[no-u
     return rows.shape[0]
 
 
-COUNTER_BYTES = 128
-"""Of the counters of a row: chunks taken and done, of what comes before its products and, on a cache line apart, of these."""
-_rows_at, _bases_at = RowsAt(r.ROW_TYPE, has_length=True), RowsAt(ty.int64, has_length=True)
+PRODUCTS, PADDING = range(2)
+"""The part of a row that a step is; its padding comes before."""
+_bases_at = RowsAt(ty.int64, has_length=True)
 
 
-@kernel(ty.void(ty.int64[::1]))
-def run_shared(work):  # type: ignore[no-untyped-def]
-    """Execute rows whose constants are all known, beside threads in `help_shared`.
+@kernel(ty.void(SHARED_WORK, STEP_TYPE, ty.int64))
+def _do_chunk(work, step, chunk):  # type: ignore[no-untyped-def]
+    """A chunk of a part of the row whose address a step has.
 
-    The arguments of `work`: addresses and lengths of the rows, of the bases of regions and of the counters, and whether there
-    are dot products.
+    The work's own words: the address of the bases of regions, their number, and whether there are dot products.
     """
-    at = np.int64(work.ctypes.data)
-    for k in range(work[ARGUMENTS + 5] >> 3):
-        store_64(work[ARGUMENTS + 4] + 8 * k, np.int64(0))
-    open_gate(at)
-    _share(work)
-    close_gate(at)
+    row, bases = r.row_at(step.job)[0], _bases_at(work[FIRST_OWN], work[FIRST_OWN + 1])
+    if step.part == PADDING:
+        r.fill_padded(row, bases)
+        return
+    first = chunk * row.chunk
+    last = r.extent(row) if chunk + 1 == step.chunks else first + row.chunk
+    run_part(row, step.job, bases, work[FIRST_OWN + 2] != 0, first, last)
+    if row.finish == r.SUM:
+        values.finish_sums(row.values, bases)
 
 
-@kernel(ty.void(ty.int64[::1]))
+@kernel(ty.void(SHARED_WORK))
+def run_shared(work):  # type: ignore[no-untyped-def]
+    """Execute rows whose constants are all known, beside threads in `help_shared`."""
+    run_steps(work, _do_chunk)
+
+
+@kernel(ty.void(SHARED_WORK))
 def help_shared(work):  # type: ignore[no-untyped-def]
     """Take part in every `run_shared` of the same work, until there is none for a while."""
-    at = np.int64(work.ctypes.data)
-    opened = enter_gate(at, np.int64(0))
-    while opened >= 0:
-        _share(work)
-        leave_gate(at)
-        opened = enter_gate(at, opened)
-
-
-@kernel(ty.void(ty.int64[::1]))
-def _share(work):  # type: ignore[no-untyped-def]
-    """All rows, of each the chunks that nobody else has taken. A thread that comes late finds nothing left to do."""
-    rows = _rows_at(work[ARGUMENTS], work[ARGUMENTS + 1])
-    bases = _bases_at(work[ARGUMENTS + 2], work[ARGUMENTS + 3])
-    counter, with_dot_product = work[ARGUMENTS + 4], work[ARGUMENTS + 6] != 0
-    for index in range(rows.shape[0]):
-        row, at = rows[index], work[ARGUMENTS] + index * r.ROW_BYTES
-        if row.pad_rows > 0:
-            if add_atomic(counter, np.int64(1)) == 0:
-                r.fill_padded(row, bases)
-                add_atomic(counter + 8, np.int64(1))
-            wait_until(counter + 8, np.int64(1), np.int64(2))
-        total = r.extent(row)
-        size = row.chunk if row.chunk > 0 else max(total, np.int64(1))
-        chunks = max((total + size - 1) // size, np.int64(1))
-        c = add_atomic(counter + 64, np.int64(1))
-        while c < chunks:
-            run_part(row, at, bases, with_dot_product, c * size, min(total, (c + 1) * size))
-            if row.finish == r.SUM:
-                values.finish_sums(row.values, bases)
-            add_atomic(counter + 72, np.int64(1))
-            c = add_atomic(counter + 64, np.int64(1))
-        wait_until(counter + 72, chunks, chunks + 1)
-        counter += COUNTER_BYTES
+    help_with_steps(work, _do_chunk)

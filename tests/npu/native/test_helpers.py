@@ -8,11 +8,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 from npu.native.gate import ARGUMENTS
 from npu.native.helpers import Helpers, SharedWork
+from sim.functional.kernels.run import help_shared, run_shared
 
 from tests.support.processes import ROOT
 
@@ -26,23 +29,35 @@ def until(condition: object) -> None:
         time.sleep(0.001)
 
 
-def crew_of(seen: list[int]) -> Helpers:
-    return Helpers(2, lambda work: seen.append(int(work[ARGUMENTS])))
+class Doing:
+    """In place of the kernel that does the work: notes what it was."""
+
+    def __init__(self, done: list[int]) -> None:
+        self.done = done
+
+    def bind(self, work: SharedWork) -> Callable[[], object]:
+        return lambda: self.done.append(int(work[ARGUMENTS]))
+
+
+def crew_of(seen: list[int], done: list[int] | None = None) -> Helpers:
+    return Helpers(2, Doing([] if done is None else done), lambda work: seen.append(int(work[ARGUMENTS])))
 
 
 def test_every_thread_helps_with_every_piece_of_work() -> None:
     seen: list[int] = []
-    helpers = crew_of(seen)
+    done: list[int] = []
+    helpers = crew_of(seen, done)
     for number in range(1, 6):
-        helpers.begin(np.array([number]))
+        helpers.run(np.array([number]))
         until(lambda number=number: seen.count(number) == 2 and helpers._crew.asleep == 2)
     assert sorted(seen) == [number for number in range(1, 6) for _ in range(2)]
+    assert done == [1, 2, 3, 4, 5]
 
 
 def test_threads_end_with_their_owner() -> None:
     before = threading.active_count()
     helpers = crew_of([])
-    helpers.begin(np.array([1]))
+    helpers.run(np.array([1]))
     assert threading.active_count() == before + 2
     del helpers
     gc.collect()
@@ -51,25 +66,56 @@ def test_threads_end_with_their_owner() -> None:
 
 def test_a_copy_of_the_process_starts_threads_of_its_own() -> None:
     seen: list[int] = []
-    helpers = crew_of(seen)
-    helpers.begin(np.array([1]))
+    done: list[int] = []
+    helpers = crew_of(seen, done)
+    helpers.run(np.array([1]))
     until(lambda: helpers._crew.asleep == 2)
     child = os.fork()
     if child == 0:
-        work: SharedWork = helpers.begin(np.array([2]))
+        helpers.run(np.array([2]))
         until(lambda: seen.count(2) == 2)
-        os._exit(0 if work[ARGUMENTS] == 2 else 1)
+        os._exit(0 if done == [1, 2] else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def of_nothing() -> tuple[Helpers, SharedWork]:
+    """Helpers of the simulator, and work without steps."""
+    return Helpers(2, run_shared, help_shared), np.zeros(5, np.int64)
 
 
 def test_threads_that_still_wait_for_work_leave_at_once() -> None:
     code = """
-import numpy as np
-from npu.native.helpers import Helpers
-from sim.functional.kernels.run import help_shared
-helpers = Helpers(2, help_shared)
+from tests.npu.native.test_helpers import of_nothing
+helpers, nothing = of_nothing()
 for _ in range(3):
-    helpers.begin(np.array([0]))
+    helpers.run(nothing)
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=600, check=False)
     assert done.returncode == 0
+
+
+def test_threads_without_work_use_no_processor() -> None:
+    helpers, nothing = of_nothing()
+    helpers.run(nothing)
+    until(lambda: helpers._crew.asleep == 2)
+    before = time.process_time()
+    time.sleep(0.2)
+    assert time.process_time() - before < 0.05
+
+
+@pytest.mark.skipif(sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="there is no other processor to go to")
+def test_threads_that_wake_stay_away_from_the_processor_of_their_caller() -> None:
+    allowed = os.sched_getaffinity(0)
+    helpers = crew_of([])
+    helpers.run(np.array([1]))
+    threads = helpers._crew._threads
+    try:
+        for here in sorted(allowed)[:2]:
+            until(lambda: helpers._crew.asleep == 2)
+            os.sched_setaffinity(0, {here})
+            helpers.run(np.array([2]))
+            assert {frozenset(os.sched_getaffinity(thread.native_id or 0)) for thread in threads} == {
+                frozenset(allowed - {here})
+            }
+    finally:
+        os.sched_setaffinity(0, allowed)

@@ -16,6 +16,7 @@ from npu.native.emit import BYTES, DOUBLES, FLOAT, FLOATS, INT, LANES, WORD, cho
 from npu.native.kernel import kernel
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.kernels.job_code import job_function
+from npu.runtime.xnnpack.kernels.tiles import HEIGHTS, tile_width
 
 _FLOAT, _BYTE, _UNSIGNED, _REAL = range(4)
 """Modes; `_UNSIGNED` is `_BYTE` for inputs whose `sign` is 0."""
@@ -123,8 +124,6 @@ def _rounded(e, row):  # type: ignore[no-untyped-def]
     return final
 
 
-_HEIGHTS = (14, 12, 8, 6)
-"""Pixels of a tall tile of one to four blocks."""
 _LESS_TALL = 3
 """From so many blocks on there are tiles of one pixel less, for maps like 7 by 7 that they cover with fewer tiles' rests."""
 _TALL, _LOWER, _MODE = 8, 4, 16
@@ -135,23 +134,13 @@ def _tiles():  # type: ignore[no-untyped-def]
     """By number: blocks less one, `_TALL`, `_MODE` times the mode."""
     single = {_MODE * mode + width - 1: _tile(1, width, mode) for mode in (_FLOAT, _BYTE, _REAL) for width in (1, 4, 8)}
     tall = [(mode, width) for mode in (_FLOAT, _BYTE, _UNSIGNED) for width in (1, 2, 3, 4) if mode != _UNSIGNED or width <= 2]
-    tiles = {_MODE * mode + _TALL + width - 1: _tile(_HEIGHTS[width - 1], width, mode) for mode, width in tall}
+    tiles = {_MODE * mode + _TALL + width - 1: _tile(HEIGHTS[width - 1], width, mode) for mode, width in tall}
     lower = [(mode, width) for mode, width in tall if width >= _LESS_TALL]
-    less = {_MODE * mode + _TALL + _LOWER + width - 1: _tile(_HEIGHTS[width - 1] - 1, width, mode) for mode, width in lower}
+    less = {_MODE * mode + _TALL + _LOWER + width - 1: _tile(HEIGHTS[width - 1] - 1, width, mode) for mode, width in lower}
     return single | tiles | less
 
 
 _multiply = choice(_tiles())
-
-
-@kernel(ty.int64(ty.int64))
-def _tile_width(left):  # type: ignore[no-untyped-def]
-    """How many blocks of channels to take at once, so that the last tile is not narrow."""
-    if left <= 4:
-        return left
-    if (left % 4 != 0 and left % 3 == 0) or left == 5:
-        return np.int64(3)
-    return np.int64(4)
 
 
 @kernel(ty.int64(ty.int64, ty.int64))
@@ -168,15 +157,15 @@ def _blocks(at, first, last, done, end):  # type: ignore[no-untyped-def]
     stage_bytes, size = np.int64(_STAGE_BYTES[mode]), np.int64(64 if mode == _FLOAT else 16)
     while done < end:
         left = end - done
-        width = _tile_width(left)
-        number, height = _MODE * mode + _TALL + width - 1, np.int64(_HEIGHTS[width - 1])
+        width = tile_width(left)
+        number, height = _MODE * mode + _TALL + width - 1, np.int64(HEIGHTS[width - 1])
         if mode == _REAL or last - first < height:
             width = np.int64(8 if left >= 8 else 4 if left >= 4 else 1)
             number = _MODE * mode + width - 1
         elif mode == _BYTE and row.sign == 0 and width <= 2:
             number = _MODE * _UNSIGNED + _TALL + width - 1
-        elif width >= _LESS_TALL and _computed(last - first, _HEIGHTS[width - 1] - 1) < _computed(
-            last - first, _HEIGHTS[width - 1]
+        elif width >= _LESS_TALL and _computed(last - first, HEIGHTS[width - 1] - 1) < _computed(
+            last - first, HEIGHTS[width - 1]
         ):
             number += _LOWER
         tail = row.tail if done + width == row.groups else np.int64(16)

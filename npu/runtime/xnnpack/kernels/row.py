@@ -36,7 +36,7 @@ _FIELDS = (
     "rows",
     "row_bytes",
     "width",  # output pixels of a row
-    "chunk",  # rows, or blocks of channels, that a thread takes at once
+    "chunk",  # rows, or blocks of channels, that a thread takes at once; the last chunk is the rest
     "by_blocks",  # whether threads share the blocks of channels of a product, not its rows
     "single",  # 1 or 2 if the first or the second operand of a row is one element, or is the exact one of 8-bit sums, else 0
     "is_by_rows",  # 8-bit depthwise: whether four entries of the table are a row of the filter and one column more

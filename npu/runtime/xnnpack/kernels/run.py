@@ -6,20 +6,9 @@ import numpy as np
 
 from npu.native import types as ty
 from npu.native.cpu import is_making
-from npu.native.gate import ARGUMENTS, close_gate, enter_gate, leave_gate, open_gate, wait_until
 from npu.native.kernel import kernel
-from npu.native.memory import (
-    add_atomic,
-    copy_bytes,
-    load_float,
-    load_i32,
-    load_i64,
-    load_u8,
-    store_8,
-    store_32,
-    store_64,
-    store_float,
-)
+from npu.native.memory import copy_bytes, load_float, load_i32, load_i64, load_u8, store_8, store_32, store_float
+from npu.native.steps import SHARED_WORK, STEP_TYPE, help_with_steps, run_steps
 from npu.runtime.xnnpack.kernels import row as r
 
 if is_making():
@@ -128,48 +117,21 @@ def run_alone(words):  # type: ignore[no-untyped-def]
         run_part(at, np.int64(0), r.jobs_at(at)[0].rows)
 
 
-COUNTER_BYTES = 64
-"""Of the counters of a job, alone on a cache line: chunks taken, chunks done."""
+@kernel(ty.void(SHARED_WORK, STEP_TYPE, ty.int64))
+def _do_chunk(work, step, chunk):  # type: ignore[no-untyped-def]
+    """A chunk of the job whose address a step has."""
+    row = r.jobs_at(step.job)[0]
+    first, total = chunk * row.chunk, row.groups if row.by_blocks else row.rows
+    run_part(step.job, first, total if chunk + 1 == step.chunks else first + row.chunk)
 
 
-@kernel(ty.void(ty.int64[::1]))
+@kernel(ty.void(SHARED_WORK))
 def run_shared(work):  # type: ignore[no-untyped-def]
-    """Every job in order, beside threads in `help_shared`.
-
-    The arguments of `work`: the address of the jobs, their number, the address of the counters.
-    """
-    at = np.int64(work.ctypes.data)
-    for k in range(work[ARGUMENTS + 1] * COUNTER_BYTES >> 3):
-        store_64(work[ARGUMENTS + 2] + 8 * k, np.int64(0))
-    open_gate(at)
-    _share(work)
-    close_gate(at)
+    """Every job in order, beside threads in `help_shared`."""
+    run_steps(work, _do_chunk)
 
 
-@kernel(ty.void(ty.int64[::1]))
+@kernel(ty.void(SHARED_WORK))
 def help_shared(work):  # type: ignore[no-untyped-def]
     """Take part in every `run_shared` of the same work, until there is none for a while."""
-    at = np.int64(work.ctypes.data)
-    opened = enter_gate(at, np.int64(0))
-    while opened >= 0:
-        _share(work)
-        leave_gate(at)
-        opened = enter_gate(at, opened)
-
-
-@kernel(ty.void(ty.int64[::1]))
-def _share(work):  # type: ignore[no-untyped-def]
-    """Of every job the chunks that nobody else has taken. A thread that comes late finds nothing left to do."""
-    counter = work[ARGUMENTS + 2]
-    for k in range(work[ARGUMENTS + 1]):
-        at = work[ARGUMENTS] + k * r.JOB_BYTES
-        row = r.jobs_at(at)[0]
-        total, chunk = row.groups if row.by_blocks else row.rows, row.chunk
-        chunks = (total + chunk - 1) // chunk
-        c = add_atomic(counter, np.int64(1))
-        while c < chunks:
-            run_part(at, c * chunk, min(total, (c + 1) * chunk))
-            add_atomic(counter + 8, np.int64(1))
-            c = add_atomic(counter, np.int64(1))
-        wait_until(counter + 8, chunks, chunks + 1)
-        counter += COUNTER_BYTES
+    help_with_steps(work, _do_chunk)

@@ -1,0 +1,82 @@
+"""Steps that several threads do one after another, each in chunks that they take in turn: parts of compiled kernels.
+
+A piece of work behind a gate (`npu.native.gate`) begins with the address and the number of its steps; what follows is for
+`do_chunk(work, step, chunk)`, a kernel that knows what the jobs of the steps are. A thread that comes late finds nothing left
+to do, and nobody waits for one that does not come.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npu.native import types as ty
+from npu.native.gate import ARGUMENTS, close_gate, enter_gate, leave_gate, open_gate, wait_until
+from npu.native.kernel import Inlined, RowsAt
+from npu.native.memory import add_atomic, store_64
+
+SHARED_WORK = ty.int64[::1]
+STEP = np.dtype(
+    [
+        *((name, np.int64) for name in ("job", "part", "chunks")),  # what to do, as `do_chunk` knows it, and in how many chunks
+        *((name, np.int64) for name in ("taken", "done")),  # of its chunks, in this run
+        ("", np.int64, (3,)),
+    ]
+)
+"""A step; threads that count at different ones share no cache line."""
+STEP_TYPE = ty.record(STEP)
+FIRST_OWN = ARGUMENTS + 2
+"""Where in the work the words for `do_chunk` begin."""
+_STEP_BYTES = STEP.itemsize
+_TAKEN, _DONE = (STEP.fields[name][1] for name in ("taken", "done")) if STEP.fields else (0, 0)
+_steps_at = RowsAt(STEP_TYPE)
+
+
+def make_steps(steps: list[tuple[int, int, int]]) -> NDArray[np.void]:
+    """The job, part and number of chunks of each step, on cache lines of their own."""
+    room = np.zeros((len(steps) + 1) * _STEP_BYTES, np.uint8)
+    start = -room.ctypes.data % _STEP_BYTES
+    made: NDArray[np.void] = room[start : start + len(steps) * _STEP_BYTES].view(STEP)
+    for k, name in enumerate(("job", "part", "chunks")):
+        made[name] = [step[k] for step in steps]
+    return made
+
+
+@Inlined
+def run_steps(work, do_chunk):  # type: ignore[no-untyped-def]
+    """Every step in order, beside threads in `help_with_steps`."""
+    at = np.int64(work.ctypes.data)
+    for k in range(work[ARGUMENTS + 1]):
+        step = work[ARGUMENTS] + k * _STEP_BYTES
+        store_64(step + _TAKEN, np.int64(0))
+        store_64(step + _DONE, np.int64(0))
+    open_gate(at)
+    _take_chunks(work, do_chunk)
+    close_gate(at)
+
+
+@Inlined
+def help_with_steps(work, do_chunk):  # type: ignore[no-untyped-def]
+    """Take part in every `run_steps` of the same work, until there is none for a while."""
+    at = np.int64(work.ctypes.data)
+    opened = enter_gate(at, np.int64(0))
+    while opened >= 0:
+        _take_chunks(work, do_chunk)
+        leave_gate(at)
+        opened = enter_gate(at, opened)
+
+
+@Inlined
+def _take_chunks(work, do_chunk):  # type: ignore[no-untyped-def]
+    for k in range(work[ARGUMENTS + 1]):
+        at = work[ARGUMENTS] + k * _STEP_BYTES
+        step = _steps_at(at)[0]
+        chunks, mine = step.chunks, np.int64(0)
+        chunk = add_atomic(at + _TAKEN, np.int64(1))
+        while chunk < chunks:
+            do_chunk(work, step, chunk)
+            mine += 1
+            chunk = add_atomic(at + _TAKEN, np.int64(1))
+        if mine > 0:
+            add_atomic(at + _DONE, mine)
+        wait_until(at + _DONE, chunks, chunks + 1)
