@@ -31,7 +31,7 @@ def _tiles(extent: int, tile: int) -> int:
     return -(-extent // tile)
 
 
-def _duration(threads: int, count: int, each: int, last: int) -> int:
+def _duration(threads: int, count: int, usual: int, last: int) -> int:
     """When all are done with `count` - 1 chunks of one duration and a last one."""
     rounds, busy = divmod(count - 1, threads)
-    return max((rounds + (busy > 0)) * each, rounds * each + last)
+    return max((rounds + (busy > 0)) * usual, rounds * usual + last)

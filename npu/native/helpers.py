@@ -11,8 +11,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from npu.native.affinity import Affinity
 from npu.native.gate import ARGUMENTS, OVER, WORDS
-from npu.native.places import Places
 
 SharedWork = NDArray[np.int64]
 
@@ -61,7 +61,7 @@ class _Crew:
     def __init__(self) -> None:
         self.asleep, self._is_over = 0, False
         self._lock, self._bell = threading.Lock(), threading.Semaphore(0)
-        self._process, self._threads, self._places = os.getpid(), list[threading.Thread](), Places()
+        self._process, self._threads, self._affinity = os.getpid(), list[threading.Thread](), Affinity()
         self._work: SharedWork | None = None
 
     def start(self, count: int, help_with: Callable[[SharedWork], object], work: SharedWork) -> None:
@@ -79,7 +79,7 @@ class _Crew:
         return not self._is_over
 
     def wake(self) -> None:
-        self._places.keep_away(self._threads)
+        self._affinity.keep_away(self._threads)
         with self._lock:
             count, self.asleep = self.asleep, 0
         self._bell.release(count)

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 
 from npu.native.gate import ARGUMENTS
 from npu.native.helpers import Helpers, SharedWork
@@ -101,21 +100,3 @@ def test_threads_without_work_use_no_processor() -> None:
     before = time.process_time()
     time.sleep(0.2)
     assert time.process_time() - before < 0.05
-
-
-@pytest.mark.skipif(sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2, reason="there is no other processor to go to")
-def test_threads_that_wake_stay_away_from_the_processor_of_their_caller() -> None:
-    allowed = os.sched_getaffinity(0)
-    helpers = crew_of([])
-    helpers.run(np.array([1]))
-    threads = helpers._crew._threads
-    try:
-        for here in sorted(allowed)[:2]:
-            until(lambda: helpers._crew.asleep == 2)
-            os.sched_setaffinity(0, {here})
-            helpers.run(np.array([2]))
-            assert {frozenset(os.sched_getaffinity(thread.native_id or 0)) for thread in threads} == {
-                frozenset(allowed - {here})
-            }
-    finally:
-        os.sched_setaffinity(0, allowed)

@@ -5,21 +5,20 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import Thread
 
 
-class Places:
-    """The processors of threads that start now.
+class Affinity:
+    """Which processors threads that start now may use.
 
     Linux may wake a thread on the processor of the one that wakes it if other processes are busy on the rest, and leave both
     there: they take turns, and work shared by two is done no earlier than by one. Elsewhere nothing is known about processors.
     """
 
     def __init__(self) -> None:
-        self._allowed: frozenset[int] = frozenset(os.sched_getaffinity(0)) if sys.platform == "linux" else frozenset()
+        self._allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
         self._current = _current_processor() if len(self._allowed) > 1 else None
         self._avoided = -1
 
