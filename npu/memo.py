@@ -38,12 +38,12 @@ class LastUsed(Generic[K, V]):
 
     def get(self, key: K, make: Callable[[], V]) -> V:
         """The value of a key, made now if it is not known."""
-        with self._lock:
-            known = self._values.get(key, _UNKNOWN)
-            if known is not _UNKNOWN:
-                if len(self._values) * 2 > self._most:  # only then it matters soon which is the oldest; keys are long to hash
-                    self._values[key] = self._values.pop(key)
-                return cast(V, known)
+        known = self._values.get(key, _UNKNOWN)
+        if known is not _UNKNOWN:
+            if len(self._values) * 2 > self._most:  # only then it matters soon which is the oldest; keys are long to hash
+                with self._lock:
+                    self._values[key] = self._values.pop(key, known)
+            return cast(V, known)
         value = make()
         with self._lock:
             value = self._values.setdefault(key, value)

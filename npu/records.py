@@ -51,46 +51,46 @@ def _given(cls: type) -> tuple[tuple[str, ...], Mapping[str, int] | None, Callab
 
 
 class _Later:
-    """An attribute of a class that is made when it is first asked for."""
+    """An attribute of records that is made for each class when it is first asked for."""
 
-    __slots__ = ("make", "name", "owner")
+    __slots__ = ("make", "name")
 
-    def __init__(self, make: Callable[[type], Any]) -> None:
-        self.make = make
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.owner, self.name = owner, name
+    def __init__(self, name: str, make: Callable[[type], Any]) -> None:
+        self.name, self.make = name, make
 
     def __get__(self, instance: object, owner: type) -> Any:
-        made = self.make(self.owner)
-        setattr(self.owner, self.name, made)
+        record = next(one for one in owner.__mro__ if vars(one).get(self.name) is self)
+        made = self.make(record)
+        setattr(record, self.name, made)
         return made.__get__(instance, owner) if isinstance(made, FunctionType) else made
 
 
 class _Form:
     """What a class says of its own fields: types and what is given for them, and the options of the decorator."""
 
-    __slots__ = ("eq", "frozen", "given", "is_derived", "kw_only", "types")
+    __slots__ = ("bases", "eq", "frozen", "given", "kw_only", "types")
 
     def __init__(self, cls: type, options: Mapping[str, bool]) -> None:
-        self.types: dict[str, str] = vars(cls).get("__annotations__", {})
-        self.given = {name: vars(cls)[name] for name in self.types if name in vars(cls)}
+        own = vars(cls)
+        self.types: dict[str, str] = own.get("__annotations__", {})
+        self.given = {name: own[name] for name in self.types if name in own}
         self.frozen, self.eq = options.get("frozen", False), options.get("eq", True)
         self.kw_only = options.get("kw_only", False)
-        self.is_derived = bool(_bases(cls))
+        self.bases = _bases(cls)
 
-    def is_doubtful(self, cls: type) -> bool:
+    @property
+    def is_doubtful(self) -> bool:
         """Whether a default may be one that is refused: it changes, or a field without one stands behind it."""
         if any(value.__hash__ is None for value in self.given.values()):
             return True
         last = list(self.types)[len(self.types) - len(self.given) :]
-        follows = self.is_derived and len(last) < len(self.types) and any(_has_default(base) for base in _bases(cls))
+        follows = len(last) < len(self.types) and any(_has_default(base) for base in self.bases)
         return not self.kw_only and (follows or list(self.given) != last)
 
     def fields(self, cls: type) -> dict[str, Field[Any]]:
         """`__dataclass_fields__`, those of the bases first."""
         result: dict[str, Field[Any]] = {}
-        for base in _bases(cls):
+        for base in self.bases:
             result |= base.__dataclass_fields__
         for name, kind in self.types.items():
             if "ClassVar" not in kind:
@@ -114,34 +114,35 @@ class _Form:
         said.frozen, said.eq, said.init, said.repr = self.frozen, self.eq, True, True
         return said
 
-    def initialiser(self, cls: type) -> FunctionType:
-        """`__init__`."""
-        return _initialiser(cls, frozen=self.frozen)
-
 
 def _record(cls: type, options: Mapping[str, bool]) -> type:
-    if not _is_usual(cls, options):
-        return dataclasses.dataclass(**options)(cls)
     form, has_slots = _Form(cls, options), options.get("slots", False)
+    if not _is_usual(form, options):
+        return dataclasses.dataclass(**options)(cls)
     result = _made(cls, form, _attributes(form, cls, has_slots=has_slots), has_slots=has_slots)
-    if form.is_doubtful(cls):
+    if form.is_doubtful:
         vars(result)["__init__"].__get__(None, result)  # says here what is wrong, not where the first instance is made
     return result
 
 
 def _attributes(form: _Form, cls: type, *, has_slots: bool) -> dict[str, Any]:
     """What the decorator adds; methods of the class itself stay."""
-    later = {"__dataclass_fields__": _Later(form.fields), "__dataclass_params__": _Later(form.parameters)}
-    methods: dict[str, Any] = {"__match_args__": _Later(_match_args), "__init__": _Later(form.initialiser)}
-    methods["__repr__"] = _Later(_representation)
-    if form.eq:
-        methods |= {"__eq__": _Later(_equality), "__hash__": _Later(_hash) if form.frozen else None}
-    if form.frozen:
-        methods |= {"__setattr__": _refuse_setting, "__delattr__": _refuse_deleting}
+    own, methods = vars(cls), _methods(form.eq, form.frozen, has_slots)
+    result = {name: method for name, method in methods.items() if own.get(name) is None}
+    return {"__dataclass_fields__": _FIELDS, "__dataclass_params__": _PARAMETERS, _FORM: form, **result}
+
+
+@functools.cache
+def _methods(eq: bool, frozen: bool, has_slots: bool) -> dict[str, Any]:
+    """The methods of records with these options."""
+    result: dict[str, Any] = {name: _Later(name, make) for name, make in _MADE_LATER.items()}
+    if eq:
+        result |= {"__eq__": _Later("__eq__", _equality), "__hash__": _Later("__hash__", _hash) if frozen else None}
+    if frozen:
+        result |= {"__setattr__": _refuse_setting, "__delattr__": _refuse_deleting}
         if has_slots:
-            methods |= {"__getstate__": _state, "__setstate__": _set_state}
-    own = vars(cls)
-    return later | {name: method for name, method in methods.items() if own.get(name) is None}
+            result |= {"__getstate__": _state, "__setstate__": _set_state}
+    return result
 
 
 def _made(cls: type, form: _Form, attributes: Mapping[str, Any], *, has_slots: bool) -> type:
@@ -150,7 +151,7 @@ def _made(cls: type, form: _Form, attributes: Mapping[str, Any], *, has_slots: b
         names = [name for name, kind in form.types.items() if "ClassVar" not in kind]
         left_out = {"__dict__", "__weakref__", *names}
         kept = {name: value for name, value in vars(cls).items() if name not in left_out}
-        if form.is_derived:
+        if form.bases:
             inherited = {slot for base in cls.__mro__[1:] for slot in vars(base).get("__slots__", ())}
             names = [name for name in form.fields(cls) if name not in inherited]
         result = type(cls)(cls.__name__, cls.__bases__, {**kept, **attributes, "__slots__": tuple(names)})
@@ -164,8 +165,6 @@ def _made(cls: type, form: _Form, attributes: Mapping[str, Any], *, has_slots: b
                 setattr(cls, name, value.default)
     for name, value in attributes.items():
         setattr(cls, name, value)
-        if isinstance(value, _Later):
-            value.__set_name__(cls, name)
     return cls
 
 
@@ -184,41 +183,45 @@ def _is_frozen(record: type) -> bool:
     return any("__setattr__" in vars(base) for base in record.__mro__[:-1])
 
 
-def _is_usual(cls: type, options: Mapping[str, bool]) -> bool:
+def _is_usual(form: _Form, options: Mapping[str, bool]) -> bool:
     """Whether this module makes the methods."""
-    types, is_frozen = vars(cls).get("__annotations__", {}).values(), options.get("frozen", False)
+    kinds = form.types.values()
+    if not _OPTIONS.issuperset(options) or not {str}.issuperset(map(type, kinds)):
+        return False
+    text = " ".join(kinds)
+    given = [value for value in form.given.values() if isinstance(value, Field)]
     return (
-        _OPTIONS.issuperset(options)
-        and all(_is_frozen(base) == is_frozen for base in _bases(cls))
-        and all(isinstance(kind, str) for kind in types)
-        and not any("InitVar" in kind or "KW_ONLY" in kind for kind in types)
-        and all(
-            value.init or (value.default is value.default_factory is MISSING)
-            for value in vars(cls).values()
-            if isinstance(value, Field)
-        )
+        "InitVar" not in text
+        and "KW_ONLY" not in text
+        and all([_is_frozen(base) == form.frozen for base in form.bases])
+        and all([value.init or value.default is value.default_factory for value in given])
     )
 
 
-def _initialiser(cls: type, *, frozen: bool) -> FunctionType:
-    fields = dataclasses.fields(cls)
-    parameters = sorted((attribute for attribute in fields if attribute.init), key=lambda attribute: bool(attribute.kw_only))
-    made = tuple(attribute.default_factory is not MISSING for attribute in parameters)
-    positional = sum(not attribute.kw_only for attribute in parameters)
-    slots: list[Any] = [getattr(cls, attribute.name, None) for attribute in parameters] if frozen else []
-    by_slot = bool(slots) and all(isinstance(slot, MemberDescriptorType) for slot in slots)
-    code = _initialisation(made, positional, frozen=frozen, by_slot=by_slot, checked=hasattr(cls, "__post_init__"))
-    values = {f"make_{index}": attribute.default_factory for index, attribute in enumerate(parameters) if made[index]}
+def _initialiser(cls: type) -> FunctionType:
+    """`__init__`. What differs from that of another class with as many fields are names, and which are by keyword."""
+    parameters = [one for one in dataclasses.fields(cls) if one.init]
+    parameters.sort(key=_is_by_keyword)
+    names = [one.name for one in parameters]
+    made = tuple([one.default_factory is not MISSING for one in parameters])
+    frozen = vars(cls)[_FORM].frozen
+    slots: list[Any] = [getattr(cls, name, None) for name in names] if frozen else []
+    by_slot = bool(slots) and all([isinstance(slot, MemberDescriptorType) for slot in slots])
+    code = _initialisation(made, frozen=frozen, by_slot=by_slot, checked=hasattr(cls, "__post_init__"))
+    values = {f"make_{index}": one.default_factory for index, one in enumerate(parameters) if made[index]}
     if by_slot:
         values |= {f"put_{index}": slot.__set__ for index, slot in enumerate(slots)}
-    result = _function(cls, code, [attribute.name for attribute in parameters], values)
-    defaults = {
-        attribute.name: _MADE if attribute.default_factory is not MISSING else attribute.default for attribute in parameters
-    }
-    result.__kwdefaults__ = {attribute.name: defaults.pop(attribute.name) for attribute in parameters[positional:]}
+    by_keyword = sum(map(_is_by_keyword, parameters))
+    result = _function(cls, code, names, values, by_keyword)
+    defaults = {one.name: one.default if one.default_factory is MISSING else _MADE for one in parameters}
+    result.__kwdefaults__ = {name: defaults.pop(name) for name in names[len(names) - by_keyword :]}
     _give_defaults(result, defaults)
-    result.__annotations__ = {attribute.name: attribute.type for attribute in parameters} | {"return": None}
+    result.__annotations__ = {one.name: one.type for one in parameters} | {"return": None}
     return result
+
+
+def _is_by_keyword(attribute: Field[Any]) -> bool:
+    return bool(attribute.kw_only)
 
 
 def _give_defaults(function: FunctionType, defaults: Mapping[str, Any]) -> None:
@@ -236,14 +239,20 @@ _MADE = type("_MADE", (), {"__repr__": lambda self: "<factory>"})()
 _NAMES = {"put": object.__setattr__, "made": _MADE}
 
 
-def _function(cls: type, code: CodeType, names: Sequence[str], values: Mapping[str, Any] = {}) -> FunctionType:
-    """A method whose fields are called `names`, of code whose fields are called field_0, field_1, ..."""
+def _function(cls: type, code: CodeType, names: Sequence[str], values: Mapping[str, Any], by_keyword: int) -> FunctionType:
+    """A method whose fields are called `names`, of code whose fields are called field_0, ..., the last of them by keyword."""
     renamed = {f"field_{index}": name for index, name in enumerate(names)}
 
     def real(entries: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple([renamed.get(entry, entry) if isinstance(entry, str) else entry for entry in entries])
 
-    code = code.replace(co_varnames=real(code.co_varnames), co_names=real(code.co_names), co_consts=real(code.co_consts))
+    code = code.replace(
+        co_argcount=code.co_argcount - by_keyword,
+        co_kwonlyargcount=by_keyword,
+        co_varnames=real(code.co_varnames),
+        co_names=real(code.co_names),
+        co_consts=real(code.co_consts),
+    )
     result = FunctionType(code, {**_NAMES, **values} if values else _NAMES, code.co_name)
     result.__qualname__ = f"{cls.__qualname__}.{code.co_name}"
     result.__module__ = cls.__module__
@@ -251,12 +260,11 @@ def _function(cls: type, code: CodeType, names: Sequence[str], values: Mapping[s
 
 
 @functools.cache
-def _initialisation(made: tuple[bool, ...], positional: int, *, frozen: bool, by_slot: bool, checked: bool) -> CodeType:
+def _initialisation(made: tuple[bool, ...], *, frozen: bool, by_slot: bool, checked: bool) -> CodeType:
     """Code for so many fields, `made` by their factories or given. To fill a slot by its descriptor takes three quarters of
     the time that object.__setattr__ takes."""
     names = [f"field_{index}" for index in range(len(made))]
-    parameters = ["self", *names[:positional], *(["*"] if positional < len(names) else []), *names[positional:]]
-    lines = [f"def __init__({', '.join(parameters)}):"]
+    lines = [f"def __init__({', '.join(['self', *names])}):"]
     for index, (name, by_factory) in enumerate(zip(names, made, strict=True)):
         value = f"make_{index}() if {name} is made else {name}" if by_factory else name
         put = f" put_{index}(self, {value})" if by_slot else f" put(self, '{name}', {value})"
@@ -324,3 +332,10 @@ def _state(self: Any) -> list[Any]:
 def _set_state(self: Any, state: Sequence[Any]) -> None:
     for attribute, value in zip(dataclasses.fields(self), state, strict=True):
         object.__setattr__(self, attribute.name, value)
+
+
+_FORM = "__record_form__"
+"""The attribute of a class that keeps its form."""
+_FIELDS = _Later("__dataclass_fields__", lambda cls: vars(cls)[_FORM].fields(cls))
+_PARAMETERS = _Later("__dataclass_params__", lambda cls: vars(cls)[_FORM].parameters(cls))
+_MADE_LATER = {"__match_args__": _match_args, "__init__": _initialiser, "__repr__": _representation}

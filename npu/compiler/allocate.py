@@ -7,11 +7,13 @@ short deterministic hill climb on the order until the lower bound is met or the 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from bisect import insort
+from collections.abc import Sequence
 
 import numpy as np
 
 from npu.compiler.kernels.placement import place_in_order
+from npu.numerics.arrays import Ints
 from npu.records import dataclass
 
 ALIGNMENT = 16
@@ -68,10 +70,10 @@ def allocate(buffers: Sequence[LiveRange]) -> Allocation:
         return Allocation((), 0)
     bound = max(live_bytes(buffers, max(buffer.last for buffer in buffers) + 1))
     placer = _Placer(buffers)
-    best_order, best = _greedy(buffers, placer)
-    if best.total_bytes > bound:
-        best = _climb(placer, best_order, best, bound)
-    return best
+    order, total, offsets = _greedy(buffers, placer)
+    if total > bound:
+        total, offsets = _climb(placer, order, total, offsets, bound)
+    return Allocation(tuple(offsets.tolist()), total)
 
 
 class _Placer:
@@ -84,11 +86,15 @@ class _Placer:
         self._others = np.array([*itertools.chain.from_iterable(self.conflicts)], np.int64)
         self._taken = np.empty((len(buffers), 2), np.int64)
 
-    def place(self, order: Sequence[int]) -> Allocation:
-        """The packing for an order."""
+    def place(self, order: Sequence[int]) -> tuple[int, Ints]:
+        """The end of all, and the offsets, of the packing for an order."""
         offsets = np.full(len(order), -1, np.int64)
         total = place_in_order(self.sizes, self._first, self._others, np.array(order, np.int64), self._taken, offsets)
-        return Allocation(tuple(offsets.tolist()), int(total))
+        return total, offsets
+
+    def at_end(self, total: int, offsets: Ints) -> list[int]:
+        """The buffers that end where all end."""
+        return np.flatnonzero(offsets + self.sizes == total).tolist()
 
 
 def _conflicts(buffers: Sequence[LiveRange]) -> list[list[int]]:
@@ -105,8 +111,8 @@ def _conflicts(buffers: Sequence[LiveRange]) -> list[list[int]]:
     return conflicts
 
 
-def _greedy(buffers: Sequence[LiveRange], placer: _Placer) -> tuple[list[int], Allocation]:
-    """The best of a few placement orders."""
+def _greedy(buffers: Sequence[LiveRange], placer: _Placer) -> tuple[list[int], int, Ints]:
+    """The best of a few placement orders, with the end of all and the offsets."""
     keys = (
         lambda index: (-buffers[index].size_bytes, buffers[index].first, index),
         lambda index: (-buffers[index].size_bytes * (buffers[index].last - buffers[index].first + 1), index),
@@ -114,58 +120,51 @@ def _greedy(buffers: Sequence[LiveRange], placer: _Placer) -> tuple[list[int], A
         lambda index: (buffers[index].first - buffers[index].last, -buffers[index].size_bytes, index),
     )
     orders = [sorted(range(len(buffers)), key=key) for key in keys]
-    placed = [(order, placer.place(order)) for order in orders]
-    return min(placed, key=lambda pair: pair[1].total_bytes)
+    return min(((order, *placer.place(order)) for order in orders), key=lambda placed: placed[1])
 
 
-def _climb(placer: _Placer, order: list[int], best: Allocation, bound: int) -> Allocation:
+def _climb(placer: _Placer, order: list[int], total: int, offsets: Ints, bound: int) -> tuple[int, Ints]:
     """Moves buffers at the top, or what conflicts with them, towards the front of the order."""
     import random  # few plans need to climb
 
-    chance = random.Random(0)
+    chance, top = random.Random(0), placer.at_end(total, offsets)
     for _ in range(_CLIMB_PLACEMENTS // len(order)):
-        if best.total_bytes <= bound:
+        if total <= bound:
             break
-        top = np.flatnonzero(np.array(best.offsets) + placer.sizes == best.total_bytes).tolist()
         victim = chance.choice(top)
         if placer.conflicts[victim] and chance.random() < 0.5:
             victim = chance.choice(placer.conflicts[victim])
         position = order.index(victim)
         trial = list(order)
         trial.insert(chance.randrange(position + 1), trial.pop(position))
-        candidate = placer.place(trial)
-        if candidate.total_bytes <= best.total_bytes:
-            best, order = candidate, trial
-    return best
+        end, placed = placer.place(trial)
+        if end <= total:
+            order, total, offsets, top = trial, end, placed, placer.at_end(end, placed)
+    return total, offsets
 
 
 class Packer:
     """Adds buffers one by one to a memory in which others have their place already."""
 
     def __init__(self, buffers: Sequence[LiveRange], allocation: Allocation) -> None:
-        self._placed = [
-            (buffer.first, buffer.last, offset, offset + round_up(buffer.size_bytes))
+        self._placed = sorted(
+            (offset, offset + round_up(buffer.size_bytes), buffer.first, buffer.last)
             for buffer, offset in zip(buffers, allocation.offsets, strict=True)
-        ]
+        )
         self.total_bytes = allocation.total_bytes
 
     def place(self, buffer: LiveRange, limit: int) -> int | None:
         """The lowest offset at which `buffer` fits below `limit` bytes, where it then is; None if there is none."""
-        size = round_up(buffer.size_bytes)
-        overlapping = ((a, b) for first, last, a, b in self._placed if first <= buffer.last and buffer.first <= last)
-        offset = _lowest_gap(overlapping, size)
+        size, begin, end = round_up(buffer.size_bytes), buffer.first, buffer.last
+        offset = 0
+        for start, stop, first, last in self._placed:
+            if first <= end and begin <= last:
+                if start - offset >= size:
+                    break
+                if stop > offset:
+                    offset = stop
         if offset + size > limit:
             return None
-        self._placed.append((buffer.first, buffer.last, offset, offset + size))
+        insort(self._placed, (offset, offset + size, begin, end))
         self.total_bytes = max(self.total_bytes, offset + size)
         return offset
-
-
-def _lowest_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
-    """The lowest offset at which `size` bytes lie apart from all ranges [start, end) that are taken."""
-    offset = 0
-    for start, end in sorted(taken):
-        if start - offset >= size:
-            break
-        offset = max(offset, end)
-    return offset

@@ -176,35 +176,33 @@ def _moved(transfers: Sequence[tuple[Transfer, ...]], offsets: Sequence[int]) ->
     return [tuple(replace(transfer, offset=next(remaining)) for transfer in row) for row in transfers]
 
 
-def step_rooms(
-    graph: Graph,
-    nodes: Sequence[PlanNode],
-    layouts: Mapping[Storage, Layout],
-    variant: Variant,
-    copies_bytes: int | None = None,
-) -> list[list[int]]:
-    """For every step of every node the bytes that staged constants may take: `copies_bytes` beyond the maps' peak.
+class StepRooms:
+    """How many bytes staged constants may take at every step of every node."""
 
-    With None about as many as do not raise it. A fast memory that is the NPU's alone has room for two slices then, for nobody
-    else uses what they would save.
-    """
-    works = [list(node.program.steps) if node.program else [] for node in nodes]
-    lifetimes = trace_lifetimes(graph, nodes, works, layouts)
-    groups = shared_spans(lifetimes, share_in_place(lifetimes, nodes, works, layouts))
-    usage, budget = live_bytes(list(groups.values()), lifetimes.events), arena_budget(variant)
-    least = max(usage, default=0) // _NEGLIGIBLE_SHARE
-    if variant.memory_mode.has_separate_cache:
-        budget = variant.memory_mode.arena_cache_bytes
-        least = min(2 * LARGEST_SLICE_BYTES, budget // _STAGING_SHARE)
-        groups = {buffer: span for buffer, span in groups.items() if not isinstance(buffer, int)}
-        usage = live_bytes(list(groups.values()), lifetimes.events)
-    peak = max(usage, default=0)
-    if copies_bytes is not None:
-        peak, least = max(min(peak + copies_bytes, budget), peak), 0
-    return [
-        [max(peak - usage[start + index], least) for index in range(len(steps))]
-        for steps, start in zip(works, lifetimes.starts, strict=False)
-    ]
+    def __init__(self, graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout], variant: Variant) -> None:
+        works = [list(node.program.steps) if node.program else [] for node in nodes]
+        lifetimes = trace_lifetimes(graph, nodes, works, layouts)
+        groups = shared_spans(lifetimes, share_in_place(lifetimes, nodes, works, layouts))
+        usage, budget = live_bytes(list(groups.values()), lifetimes.events), arena_budget(variant)
+        least = max(usage, default=0) // _NEGLIGIBLE_SHARE
+        if variant.memory_mode.has_separate_cache:
+            budget = variant.memory_mode.arena_cache_bytes
+            least = min(2 * LARGEST_SLICE_BYTES, budget // _STAGING_SHARE)
+            groups = {buffer: span for buffer, span in groups.items() if not isinstance(buffer, int)}
+            usage = live_bytes(list(groups.values()), lifetimes.events)
+        self._usage = [usage[start : start + len(steps)] for steps, start in zip(works, lifetimes.starts, strict=False)]
+        self._peak, self._budget, self._least = max(usage, default=0), budget, least
+
+    def beyond(self, copies_bytes: int | None) -> list[list[int]]:
+        """The rooms where copies may take `copies_bytes` beyond the maps' peak.
+
+        With None about as many as do not raise it. A fast memory that is the NPU's alone has room for two slices then, for
+        nobody else uses what they would save.
+        """
+        peak, least = self._peak, self._least
+        if copies_bytes is not None:
+            peak, least = max(min(peak + copies_bytes, self._budget), peak), 0
+        return [[max(peak - used, least) for used in row] for row in self._usage]
 
 
 def staging_reserve(variant: Variant) -> int:

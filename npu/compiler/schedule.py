@@ -133,12 +133,6 @@ class Pace:
         read = max(self.port_free, started) + read_bytes / self.port.read if read_bytes else self.port_free
         return Pace(self.port, started + cycles + _JOB_CYCLES, started, engine, read)
 
-    def after_reading(self, cycles: float, read_bytes: float) -> Pace:
-        """After one more kernel of `cycles` that reads constants where they are, through the port that copies would take."""
-        started = self.kernel_free
-        ended = started + cycles + _JOB_CYCLES
-        return Pace(self.port, ended, started, max(self.engine_free, started) + read_bytes / self.port.read)
-
 
 def describe(
     step: Step, layouts: Mapping[Storage, Layout], mode: MemoryMode, weight_bytes: float = BlockProblem.weight_bytes
@@ -201,11 +195,31 @@ def _output_rank(step: Step, accumulator: AccumulatorFormat) -> str:
     )
 
 
+class StepProblems:
+    """What the blocks of steps depend on, worked out once for each step: jobs are drafted before they are made."""
+
+    def __init__(self, layouts: Mapping[Storage, Layout], chooser: BlockChooser) -> None:
+        self.chooser = chooser
+        self._layouts = layouts
+        self._known: dict[int, tuple[Step, Step, BlockProblem]] = {}
+
+    def of(self, given: Step, constants: Constants | ExpectedConstants) -> tuple[Step, BlockProblem]:
+        """The step with the least strides, and its problem."""
+        known = self._known.get(id(given))
+        if known is None:
+            step = _with_least_strides(given)
+            mode, density = self.chooser.variant.memory_mode, BlockProblem.weight_bytes
+            if isinstance(step, ConvolutionStep):
+                density = constants.bytes_per_weight(step.weights)
+            problem = describe(step, self._layouts, mode, density)
+            known = self._known[id(given)] = given, step, self.chooser.known(problem)
+        return known[1], known[2]
+
+
 def make_jobs(
     steps: Sequence[Step],
     rooms: Sequence[int],
-    layouts: Mapping[Storage, Layout],
-    chooser: BlockChooser,
+    problems: StepProblems,
     constants: Constants | ExpectedConstants,
     progress: Progress | None = None,
     *,
@@ -216,15 +230,14 @@ def make_jobs(
     `is_bound`: those who plan memory hold to it; else more is found for copies that save cycles.
     """
     jobs: list[Job] = []
+    chooser = problems.chooser
     pace = Pace(port_rate(chooser.variant, chooser.variant.memory_mode.constants))
     usual, encodings = _usual_shapes(steps), _Encodings(chooser, constants)
     spare = 0.0
     for given, room in zip(counted(steps, "blocks and weights of steps", progress), rooms, strict=True):
-        step = _with_least_strides(given)
-        mode = chooser.variant.memory_mode
+        step, problem = problems.of(given, constants)
         table = constants.add(step.lut.tobytes()) if step.lut is not None else None
         if isinstance(step, ConvolutionStep):
-            problem = chooser.known(describe(step, layouts, mode, constants.bytes_per_weight(step.weights)))
             has_lead = not is_bound or spare >= SMALLEST_SLICE_BYTES
             pace = pace if has_lead else pace.without_lead
             for shape in usual.pop(id(step.weights), ()):
@@ -233,7 +246,6 @@ def make_jobs(
             spare = room - form.room(problem)
             new = _convolution_jobs(step, problem, form, constants, table)
         else:
-            problem = describe(step, layouts, mode)
             spare, choice = room, chooser.choose(problem)
             new = [Job(step, choice, problem.accumulator, 0, step.ofm.shape[2], None, False, table, choice.cycles)]
         for job in new:
@@ -283,16 +295,23 @@ class Slicing:
         largest = sorted(count for count, _ in self.slices[: self.staged])[-2:]
         return sum(largest) * problem.channel_bytes
 
-    def after(self, pace: Pace, problem: BlockProblem) -> Pace:
-        """The pace behind its last slice."""
-        channel_bytes = problem.channel_bytes
+    def ends(self, pace: Pace, problem: BlockProblem) -> tuple[float, float]:
+        """When kernels and copies are free behind its last slice, as `Pace.after` has it; constants that are read in place pass
+        the port that copies would take."""
+        kernel_free, engine_free, port = pace.kernel_free, pace.engine_free, pace.port
         for number, (count, choice) in enumerate(self.slices):
-            size = count * channel_bytes
+            size = count * problem.channel_bytes
             if number < self.staged:
-                pace = pace.after(choice.cycles, size)
+                engine_free += (size + COMMAND_BYTES) / port.read + port.read_latency
+                kernel_free = max(kernel_free, engine_free) + choice.cycles + _JOB_CYCLES
             else:
-                pace = pace.after_reading(choice.cycles, size * plane_blocks(problem.ofm, choice))
-        return pace
+                engine_free = max(engine_free, kernel_free) + size * plane_blocks(problem.ofm, choice) / port.read
+                kernel_free += choice.cycles + _JOB_CYCLES
+        return kernel_free, engine_free
+
+    def cycles(self, pace: Pace, problem: BlockProblem) -> float:
+        """How much later both are free."""
+        return max(self.ends(pace, problem)) - pace.end
 
 
 def _usual_shapes(steps: Sequence[Step]) -> dict[int, list[MapShape]]:
@@ -319,18 +338,17 @@ class _Encodings:
 
     def cheapest(self, step: ConvolutionStep, problem: BlockProblem, own: Slicing, pace: Pace) -> Slicing:
         """The fastest form that reads weights as they are encoded, if there is one hardly slower than the step's own."""
-
-        def cycles(form: Slicing) -> float:
-            return form.after(pace, problem).end - pace.end
-
         if 0 < own.staged < len(own.slices):
             return own
-        fitting = [form for form in self._of(step) if form.is_staged or not own.is_staged]
-        known = [alike for form in fitting if (alike := self._alike(problem, form, own.is_staged)) is not None]
-        best = min(known, key=cycles, default=own)
-        if cycles(best) > cycles(own) * _WORTH_ENCODING_AGAIN:
-            best = own
-        self.add(step, best)
+        known = self._of(step)
+        fitting = [form for form in known if form.is_staged or not own.is_staged]
+        others = [alike for form in fitting if (alike := self._alike(problem, form, own.is_staged)) is not None]
+        costs = [other.cycles(pace, problem) for other in others]
+        best = own
+        if others and min(costs) <= own.cycles(pace, problem) * _WORTH_ENCODING_AGAIN:
+            best = others[costs.index(min(costs))]
+        if best not in known:
+            known.append(best)
         return best
 
     def _of(self, step: ConvolutionStep) -> list[Slicing]:
@@ -382,7 +400,7 @@ def _choose_form(problem: BlockProblem, room: int, chooser: BlockChooser, pace: 
     needed = copied.room(problem)
     if is_read_once and needed > _MOST_ROOMS * room:
         return kept
-    in_place_cycles, copied_cycles = (form.after(pace, problem).end - pace.end for form in (kept, copied))
+    in_place_cycles, copied_cycles = kept.cycles(pace, problem), copied.cycles(pace, problem)
     worth = 1.0
     if needed > room and is_bound:
         worth = _WORTH_SRAM
@@ -408,7 +426,7 @@ def _prefetched(problem: BlockProblem, in_place: BlockChoice, chooser: BlockChoo
         rest = total - count
         slices.append((rest, chooser.choose(problem.part(rest, in_place=True))))
     form = Slicing(tuple(slices), staged)
-    saved = pace.kernel_free + in_place.cycles + _JOB_CYCLES - form.after(pace, problem).kernel_free
+    saved = pace.kernel_free + in_place.cycles + _JOB_CYCLES - form.ends(pace, problem)[0]
     return form if saved > max(_WORTH_PREFETCHING * in_place.cycles, WORTH_MEMORY * pace.kernel_free) else None
 
 
@@ -450,10 +468,7 @@ def _even(total: int, most: int, unit: int) -> int:
 
 def _span(cut: Sequence[tuple[int, BlockChoice]], problem: BlockProblem, pace: Pace) -> float:
     """Cycles until the last slice is done."""
-    before, channel_bytes = pace.kernel_free, problem.channel_bytes
-    for count, choice in cut:
-        pace = pace.after(choice.cycles, count * channel_bytes)
-    return pace.kernel_free - before
+    return Slicing(tuple(cut), len(cut)).ends(pace, problem)[0] - pace.kernel_free
 
 
 def _waits(cut: Sequence[tuple[int, BlockChoice]], problem: BlockProblem, pace: Pace) -> bool:

@@ -9,6 +9,7 @@ from npu.compiler.block_config import BlockChooser
 from npu.compiler.container import Rebuilt
 from npu.compiler.goal import Goal
 from npu.compiler.ir import Storage
+from npu.compiler.job_maker import JobMaker
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.memory import MemoryPlan
 from npu.compiler.schedule import Job
@@ -48,7 +49,8 @@ class GraphState:
     """One graph. `jobs[i]` and `streams[i]` are those of node i, empty and None for a CPU operator.
 
     `nodes` come from `partition_graphs`, their programs from `lower_partitions`, `layouts` from `assign_layouts`,
-    `copies_bytes`, what copies of constants may take besides the maps, from `price_copies`, `jobs` from `schedule_jobs`,
+    `copies_bytes`, what copies of constants may take besides the maps, and `job_maker` from `price_copies`, `jobs` from
+    `schedule_jobs`,
     `memory` from `plan_memory`, `streams` from `emit_operations` and `encode_streams`, `rebuilt` from `rebuild_graphs`; a field
     is empty before.
     """
@@ -57,6 +59,7 @@ class GraphState:
     nodes: tuple[PlanNode, ...] = ()
     layouts: Mapping[Storage, Layout] = field(default_factory=dict)
     copies_bytes: int | None = None
+    job_maker: JobMaker | None = None
     jobs: tuple[tuple[Job, ...], ...] = ()
     memory: MemoryPlan | None = None
     streams: tuple[NodeStream | None, ...] = ()

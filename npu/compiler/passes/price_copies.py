@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from npu.compiler.goal import Goal
+from npu.compiler.job_maker import JobMaker
 from npu.compiler.memory import MemoryPlan, plan_memory
-from npu.compiler.passes.schedule_jobs import jobs_of
 from npu.compiler.state import GraphState, State
 from npu.compiler.weights import ExpectedConstants
 
@@ -28,10 +28,15 @@ _SMALL_PARTS = {True: 24, False: 128}
 
 def price_copies(state: State) -> State:
     """The state with the bytes that copies may take: none besides the maps for SIZE, else what they are worth."""
-    return state.with_graphs(tuple(replace(graph, copies_bytes=_copies_bytes(graph, state)) for graph in state.graphs))
+    return state.with_graphs(tuple(_priced(graph, state) for graph in state.graphs))
 
 
-def _copies_bytes(graph: GraphState, state: State) -> int | None:
+def _priced(graph: GraphState, state: State) -> GraphState:
+    maker = JobMaker(graph.graph, graph.nodes, graph.layouts, state.chooser)
+    return replace(graph, copies_bytes=_copies_bytes(graph, state, maker), job_maker=maker)
+
+
+def _copies_bytes(graph: GraphState, state: State, maker: JobMaker) -> int | None:
     if state.goal is Goal.SIZE:
         return 0
     mode = state.variant.memory_mode
@@ -40,21 +45,20 @@ def _copies_bytes(graph: GraphState, state: State) -> int | None:
     def cost(cycles: float, size: int) -> float:
         return float(cycles * (given + size) ** PRICE_OF_MEMORY)
 
-    free = _plan(graph, state, None)
+    free = _plan(graph, state, maker, None)
     best, chosen = cost(free.cycles, free.bytes), None
     for share in _SHARES if free.bytes > free.maps_bytes else ():
         copies_bytes = int(share * (free.bytes - free.maps_bytes))
         if best <= cost(free.cycles, free.maps_bytes + copies_bytes) * _UNSURE:
             break  # not even if it took no more cycles
-        plan = _plan(graph, state, copies_bytes)
+        plan = _plan(graph, state, maker, copies_bytes)
         own = cost(plan.cycles, plan.bytes) * _UNSURE
         if own < best:
             best, chosen = own, copies_bytes
     return chosen
 
 
-def _plan(graph: GraphState, state: State, copies_bytes: int | None) -> MemoryPlan:
-    """The plan by the expected size of constants, of which nothing is encoded yet."""
-    drafting = replace(state, progress=None)  # what is drafted does not count as done
-    jobs = jobs_of(graph, drafting, copies_bytes, ExpectedConstants(state.constants))
+def _plan(graph: GraphState, state: State, maker: JobMaker, copies_bytes: int | None) -> MemoryPlan:
+    """The plan by the expected size of constants, of which nothing is encoded yet. What is drafted does not count as done."""
+    jobs = maker.jobs(copies_bytes, ExpectedConstants(state.constants))
     return plan_memory(graph.graph, graph.nodes, jobs, graph.layouts, state.variant, copies_bytes)

@@ -1,0 +1,38 @@
+"""The jobs of one graph, for drafts of a plan and for the plan: what does not depend on the room for copies is found once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from npu.compiler.block_config import BlockChooser
+from npu.compiler.ir import Storage
+from npu.compiler.lifetime import PlanNode
+from npu.compiler.memory import StepRooms
+from npu.compiler.schedule import Job, StepProblems, make_jobs
+from npu.compiler.weights import Constants, ExpectedConstants
+from npu.graph.graph import Graph
+from npu.isa.operations import Layout
+from npu.progress import Progress
+
+
+class JobMaker:
+    """Makes the jobs of the nodes of a graph."""
+
+    def __init__(
+        self, graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout], chooser: BlockChooser
+    ) -> None:
+        self._nodes = nodes
+        self._rooms = StepRooms(graph, nodes, layouts, chooser.variant)
+        self._problems = StepProblems(layouts, chooser)
+
+    def jobs(
+        self, copies_bytes: int | None, constants: Constants | ExpectedConstants, progress: Progress | None = None
+    ) -> tuple[tuple[Job, ...], ...]:
+        """Those of every node where copies may take so many bytes besides the maps, or what is free for None."""
+        is_bound = copies_bytes is not None
+        return tuple(
+            tuple(make_jobs(node.program.steps, room, self._problems, constants, progress, is_bound=is_bound))
+            if node.program
+            else ()
+            for node, room in zip(self._nodes, self._rooms.beyond(copies_bytes), strict=True)
+        )
