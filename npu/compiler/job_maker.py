@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from npu.compiler.block_config import BlockChooser
 from npu.compiler.ir import Storage
@@ -19,11 +19,16 @@ class JobMaker:
     """Makes the jobs of the nodes of a graph."""
 
     def __init__(
-        self, graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout], chooser: BlockChooser
+        self,
+        graph: Graph,
+        nodes: Sequence[PlanNode],
+        layouts: Mapping[Storage, Layout],
+        far: Collection[Storage],
+        chooser: BlockChooser,
     ) -> None:
         self._nodes = nodes
         self._rooms = StepRooms(graph, nodes, layouts, chooser.variant)
-        self._problems = StepProblems(layouts, chooser)
+        self._problems = StepProblems(layouts, far, chooser)
 
     def jobs(
         self, copies_bytes: int | None, constants: Constants | ExpectedConstants, progress: Progress | None = None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
-from npu.compiler.allocate import Allocation, LiveRange, Packer, allocate, live_bytes, round_up
+from npu.compiler.allocate import Allocation, LiveRange, Packer, allocate, live_bytes
+from npu.compiler.fast_memory import choose_fast, room_for_maps
 from npu.compiler.ir import Storage
-from npu.compiler.layout import storage_bytes, views
-from npu.compiler.lifetime import Lifetimes, LogicalBuffer, PlanNode, buffer_of, share_in_place, shared_spans, trace_lifetimes
+from npu.compiler.lifetime import LogicalBuffer, PlanNode, share_in_place, shared_spans, trace_lifetimes
 from npu.compiler.schedule import LARGEST_SLICE_BYTES, WORTH_MEMORY, Job
 from npu.compiler.staging import CopySpeed, StagingLimits, Transfer, TransferPlan, plan_transfers
 from npu.graph.ethos_u import Region
@@ -28,9 +28,6 @@ _NEGLIGIBLE_SHARE = 128
 
 _STAGING_SHARE = 4
 """One part in so many of a separate fast memory may be slices, even if no map leaves room for them."""
-
-_STAGING_BYTES = 96 * 1024
-"""Room for three of the largest weight slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +82,9 @@ def plan_memory(
     """
     works = [[job.step for job in row] for row in jobs]
     lifetimes = trace_lifetimes(graph, nodes, works, layouts)
-    owner = share_in_place(lifetimes, nodes, works, layouts)
+    chosen = choose_fast(lifetimes, share_in_place(lifetimes, nodes, works, layouts), works, room_for_maps(variant.memory_mode))
+    owner, fast = chosen.owner, chosen.spans
     groups = shared_spans(lifetimes, owner)
-    fast = _choose_fast(groups, owner, jobs, lifetimes, variant)
     slow = {buffer: span for buffer, span in groups.items() if buffer not in fast}
     arena, cache = allocate(list(slow.values())), allocate(list(fast.values()))
     places = _places(slow, arena, Region.ARENA, arena_start) | _places(fast, cache, Region.FAST, fast_start)
@@ -203,52 +200,3 @@ class StepRooms:
         if copies_bytes is not None:
             peak, least = max(min(peak + copies_bytes, self._budget), peak), 0
         return [[max(peak - used, least) for used in row] for row in self._usage]
-
-
-def staging_reserve(variant: Variant) -> int:
-    """Bytes of a separate fast memory that are kept for staged constants."""
-    return min(variant.memory_mode.arena_cache_bytes // 12, _STAGING_BYTES)
-
-
-def _choose_fast(
-    groups: Mapping[LogicalBuffer, LiveRange],
-    owner: Mapping[LogicalBuffer, LogicalBuffer],
-    jobs: Sequence[Sequence[Job]],
-    lifetimes: Lifetimes,
-    variant: Variant,
-) -> dict[LogicalBuffer, LiveRange]:
-    """The buffers that go to the fast region: those with most traffic per byte and event, as long as they fit.
-
-    None where the fast region is no memory of its own. Whatever the CPU or the application sees stays in the arena.
-    """
-    if not variant.memory_mode.has_separate_cache:
-        return {}
-    limit = variant.memory_mode.arena_cache_bytes - staging_reserve(variant)
-    visible = {root for buffer, root in owner.items() if isinstance(buffer, int)}
-    traffic: dict[LogicalBuffer, int] = {}
-    for row in jobs:
-        for job in row:
-            for view in views(job.step):
-                if view.storage.data is None:
-                    root = owner[buffer_of(view.storage)]
-                    traffic[root] = traffic.get(root, 0) + storage_bytes(view.storage, Layout.NHWC)
-    usage = [0] * lifetimes.events
-
-    def worth(buffer: LogicalBuffer) -> float:
-        span = groups[buffer]
-        return traffic.get(buffer, 0) / (span.size_bytes * (span.last - span.first + 1))
-
-    order = {buffer: number for number, buffer in enumerate(groups)}
-    chosen: list[LogicalBuffer] = []
-    for buffer in sorted(
-        (buffer for buffer in groups if buffer not in visible), key=lambda buffer: (-worth(buffer), order[buffer])
-    ):
-        span = groups[buffer]
-        size = round_up(span.size_bytes)
-        if all(usage[event] + size <= limit for event in range(span.first, span.last + 1)):
-            for event in range(span.first, span.last + 1):
-                usage[event] += size
-            chosen.append(buffer)
-    while chosen and allocate([groups[buffer] for buffer in chosen]).total_bytes > limit:
-        chosen.pop()
-    return {buffer: groups[buffer] for buffer in chosen}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from npu.compiler.passes.assign_layouts import assign_layouts
+from npu.compiler.passes.assign_memories import assign_memories
 from npu.compiler.passes.copy_inputs import copy_inputs
 from npu.compiler.passes.cut_cascades import cut_cascades
 from npu.compiler.passes.drop_idle_jobs import drop_idle_jobs
@@ -34,6 +35,7 @@ PASSES: tuple[Pass, ...] = (
     cut_cascades,  # stripes, so that the feature maps fit the memory
     assign_layouts,  # NHWC or NHCWB16 for every storage
     copy_inputs,  # into the NPU's own fast memory, if they are read again and again
+    assign_memories,  # what finds no room there
     reshape_pointwise,  # the shape in which element by element work is fastest
     price_copies,  # how much memory copies of constants are worth
     schedule_jobs,  # blocks, slices of output channels, encoded weights

@@ -15,7 +15,7 @@ _DEEPEST = 128
 """The deepest block: more channels are several blocks."""
 
 _MOST_DEPTHS = 3
-"""Of the depths that divide a map so many of the largest are looked at."""
+"""Of the depths that divide a map so many of the largest are looked at, and the largest that is written in whole rows."""
 
 _LARGEST_EXTENT = 1 << 16
 
@@ -26,7 +26,9 @@ def shapes_to_try(step: Step, layouts: Mapping[Storage, Layout]) -> Iterator[Map
     if len(kinds) > 1 or not _is_pointwise(step) or not all(_is_one_piece(view, layouts) for view in views(step)):
         return
     elements, unit = math.prod(step.ofm.shape), BRICK_DEPTH if Layout.NHCWB16 in kinds else 1
-    for depth in _divisors(elements, _DEEPEST, unit)[-_MOST_DEPTHS:]:
+    depths = _divisors(elements, _DEEPEST, unit)
+    in_rows = [depth for depth in depths if depth <= BRICK_DEPTH][-1:]
+    for depth in dict.fromkeys((*in_rows, *depths[-_MOST_DEPTHS:])):
         plane = elements // depth
         height = _divisors(plane, math.isqrt(plane))[-1]
         shape = height, plane // height, depth

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from npu.compiler.block_config import BlockChoice, BlockChooser
 from npu.compiler.block_estimate import BlockProblem
@@ -135,12 +135,16 @@ class Pace:
 
 
 def describe(
-    step: Step, layouts: Mapping[Storage, Layout], mode: MemoryMode, weight_bytes: float = BlockProblem.weight_bytes
+    step: Step,
+    layouts: Mapping[Storage, Layout],
+    mode: MemoryMode,
+    weight_bytes: float = BlockProblem.weight_bytes,
+    far: Collection[Storage] = (),
 ) -> BlockProblem:
-    """What the block of a step depends on; boundary maps and those that do not fit a separate fast memory lie in the arena."""
+    """What the block of a step depends on; boundary maps, those in `far` and larger than a fast memory are in the arena."""
 
     def is_far(storage: Storage) -> bool:
-        return mode.has_separate_cache and (storage.is_boundary or storage.bytes > mode.arena_cache_bytes)
+        return mode.has_separate_cache and (storage.is_boundary or storage.bytes > mode.arena_cache_bytes or storage in far)
 
     work, kernel, upscale, padding = Work.ELEMENTWISE, _UNIT, Upscale.NONE, _NO_PADDING
     if isinstance(step, ConvolutionStep):
@@ -196,11 +200,14 @@ def _output_rank(step: Step, accumulator: AccumulatorFormat) -> str:
 
 
 class StepProblems:
-    """What the blocks of steps depend on, worked out once for each step: jobs are drafted before they are made."""
+    """What the blocks of steps depend on, worked out once for each step: jobs are drafted before they are made.
 
-    def __init__(self, layouts: Mapping[Storage, Layout], chooser: BlockChooser) -> None:
+    Maps in `far` find no room in a separate fast memory.
+    """
+
+    def __init__(self, layouts: Mapping[Storage, Layout], far: Collection[Storage], chooser: BlockChooser) -> None:
         self.chooser = chooser
-        self._layouts = layouts
+        self._layouts, self._far = layouts, far
         self._known: dict[int, tuple[Step, Step, BlockProblem]] = {}
 
     def of(self, given: Step, constants: Constants | ExpectedConstants) -> tuple[Step, BlockProblem]:
@@ -211,7 +218,7 @@ class StepProblems:
             mode, density = self.chooser.variant.memory_mode, BlockProblem.weight_bytes
             if isinstance(step, ConvolutionStep):
                 density = constants.bytes_per_weight(step.weights)
-            problem = describe(step, self._layouts, mode, density)
+            problem = describe(step, self._layouts, mode, density, self._far)
             known = self._known[id(given)] = given, step, self.chooser.known(problem)
         return known[1], known[2]
 

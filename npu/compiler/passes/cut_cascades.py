@@ -7,9 +7,10 @@ from dataclasses import replace
 from functools import partial
 
 from npu.compiler.cascade import fit_budget, fit_least, visible_peak
+from npu.compiler.fast_memory import room_for_maps
 from npu.compiler.goal import Goal
 from npu.compiler.lifetime import PlanNode
-from npu.compiler.memory import arena_budget, staging_reserve
+from npu.compiler.memory import arena_budget
 from npu.compiler.schedule import estimate_steps
 from npu.compiler.state import GraphState, State
 
@@ -27,8 +28,7 @@ def _fitting(graph: GraphState, state: State) -> Sequence[PlanNode]:
             return fit_least(graph.graph, graph.nodes, partial(estimate_steps, chooser=state.chooser), state.progress)
         return _within(graph, arena_budget(state.variant), state)
     nodes = _within(graph, arena_budget(state.variant), state)
-    cache = mode.arena_cache_bytes - staging_reserve(state.variant)
-    return fit_budget(graph.graph, nodes, cache, hidden_only=True, progress=state.progress)
+    return fit_budget(graph.graph, nodes, room_for_maps(mode), hidden_only=True, progress=state.progress)
 
 
 def _within(graph: GraphState, budget: int, state: State) -> Sequence[PlanNode]:

@@ -32,7 +32,7 @@ def price_copies(state: State) -> State:
 
 
 def _priced(graph: GraphState, state: State) -> GraphState:
-    maker = JobMaker(graph.graph, graph.nodes, graph.layouts, state.chooser)
+    maker = JobMaker(graph.graph, graph.nodes, graph.layouts, graph.far, state.chooser)
     return replace(graph, copies_bytes=_copies_bytes(graph, state, maker), job_maker=maker)
 
 

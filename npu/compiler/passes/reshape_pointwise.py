@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from npu.compiler.block_config import BlockChooser
-from npu.compiler.ir import Step, Storage
+from npu.compiler.ir import Step
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.pointwise import shapes_to_try, with_shape
 from npu.compiler.schedule import describe
 from npu.compiler.state import GraphState, State
-from npu.isa.operations import Layout
 from npu.layouts import MapShape
 from npu.records import dataclass
 
@@ -34,22 +33,22 @@ def reshape_pointwise(state: State) -> State:
 
 
 def _reshaped(graph: GraphState, chooser: BlockChooser) -> GraphState:
-    return replace(graph, nodes=tuple(_node(node, graph.layouts, chooser) for node in graph.nodes))
+    return replace(graph, nodes=tuple(_node(node, graph, chooser) for node in graph.nodes))
 
 
-def _node(node: PlanNode, layouts: Mapping[Storage, Layout], chooser: BlockChooser) -> PlanNode:
+def _node(node: PlanNode, graph: GraphState, chooser: BlockChooser) -> PlanNode:
     if node.program is None:
         return node
-    steps = _fastest(node.program.steps, layouts, chooser)
+    steps = _fastest(node.program.steps, graph, chooser)
     return replace(node, program=replace(node.program, steps=steps))
 
 
-def _fastest(steps: Sequence[Step], layouts: Mapping[Storage, Layout], chooser: BlockChooser) -> tuple[Step, ...]:
+def _fastest(steps: Sequence[Step], graph: GraphState, chooser: BlockChooser) -> tuple[Step, ...]:
     """The steps in the shapes whose cycles and changes take least in sum; of equal ones the steps' own."""
     paths: dict[MapShape, _Path] = {}
     for step in steps:
-        forms = [step, *(with_shape(step, shape) for shape in shapes_to_try(step, layouts))]
-        costs = [_cycles(form, layouts, chooser) for form in forms] if len(forms) > 1 else [0.0]
+        forms = [step, *(with_shape(step, shape) for shape in shapes_to_try(step, graph.layouts))]
+        costs = [_cycles(form, graph, chooser) for form in forms] if len(forms) > 1 else [0.0]
         paths = {form.ofm.shape: _extended(paths, form, cost) for form, cost in zip(forms, costs, strict=True)}
     path = min(paths.values(), key=lambda path: path.cycles, default=None)
     steps_back: list[Step] = []
@@ -69,5 +68,5 @@ def _extended(paths: Mapping[MapShape, _Path], step: Step, cycles: float) -> _Pa
     return _Path(step, cycles, None) if before is None else _Path(step, cycles + after(before), paths[before])
 
 
-def _cycles(step: Step, layouts: Mapping[Storage, Layout], chooser: BlockChooser) -> float:
-    return chooser.choose(describe(step, layouts, chooser.variant.memory_mode)).cycles
+def _cycles(step: Step, graph: GraphState, chooser: BlockChooser) -> float:
+    return chooser.choose(describe(step, graph.layouts, chooser.variant.memory_mode, far=graph.far)).cycles

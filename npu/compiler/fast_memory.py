@@ -1,0 +1,88 @@
+"""Which buffers lie in a fast memory that only the NPU uses, and which in the arena behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from npu.compiler.allocate import LiveRange, allocate, round_up
+from npu.compiler.ir import Step
+from npu.compiler.layout import storage_bytes, views
+from npu.compiler.lifetime import Lifetimes, LogicalBuffer, buffer_of, shared_spans
+from npu.hardware.variant import MemoryMode
+from npu.isa.operations import Layout
+from npu.records import dataclass
+
+_STAGING_BYTES = 96 * 1024
+"""Room for three of the largest weight slices."""
+
+
+@dataclass(frozen=True, slots=True)
+class FastBuffers:
+    """`owner` tells whose memory a buffer uses, `spans` how long every owner in the fast memory is in use."""
+
+    owner: Mapping[LogicalBuffer, LogicalBuffer]
+    spans: Mapping[LogicalBuffer, LiveRange]
+
+
+def choose_fast(
+    lifetimes: Lifetimes,
+    owner: Mapping[LogicalBuffer, LogicalBuffer],
+    works: Sequence[Sequence[Step]],
+    limit: int,
+) -> FastBuffers:
+    """The buffers that go to the fast memory of `limit` bytes: those with most traffic per byte and event that fit.
+
+    Whatever the CPU or the application sees stays in the arena. Buffers that share memory there, as one replaces the other,
+    part where some of them find room.
+    """
+    if not limit:
+        return FastBuffers(owner, {})
+    traffic, groups, members = _traffic(works), shared_spans(lifetimes, owner), _members(owner)
+    order = {buffer: number for number, buffer in enumerate(owner)}
+    usage, chosen = [0] * lifetimes.events, list[tuple[LogicalBuffer, LiveRange]]()
+
+    def take(spans: Mapping[LogicalBuffer, LiveRange], users: Mapping[LogicalBuffer, Iterable[LogicalBuffer]]) -> None:
+        def worth(buffer: LogicalBuffer) -> float:
+            span = spans[buffer]
+            return sum(traffic.get(user, 0) for user in users[buffer]) / (span.size_bytes * (span.last - span.first + 1))
+
+        for buffer in sorted(users, key=lambda buffer: (-worth(buffer), order[buffer])):
+            span, size = spans[buffer], round_up(spans[buffer].size_bytes)
+            if max(usage[span.first : span.last + 1]) + size <= limit:
+                for event in range(span.first, span.last + 1):
+                    usage[event] += size
+                chosen.append((buffer, span))
+
+    take(groups, {root: row for root, row in members.items() if not any(isinstance(buffer, int) for buffer in row)})
+    whole = len(chosen)
+    left = [row for root, row in members.items() if root not in dict(chosen) and len(row) > 1]
+    take(lifetimes.spans, {buffer: (buffer,) for row in left for buffer in row if not isinstance(buffer, int)})
+    while chosen and allocate([span for _, span in chosen]).total_bytes > limit:
+        chosen.pop()
+    parted = {buffer for buffer, _ in chosen[whole:]}
+    rest = {root: next((buffer for buffer in row if buffer not in parted), root) for root, row in members.items()}
+    return FastBuffers({b: b if b in parted else rest[root] for b, root in owner.items()}, dict(chosen))
+
+
+def room_for_maps(mode: MemoryMode) -> int:
+    """Bytes of a separate fast memory that maps may take, 0 where the mode has none: some are kept for staged constants."""
+    size = mode.arena_cache_bytes if mode.has_separate_cache else 0
+    return size - min(size // 12, _STAGING_BYTES)
+
+
+def _members(owner: Mapping[LogicalBuffer, LogicalBuffer]) -> dict[LogicalBuffer, list[LogicalBuffer]]:
+    members: dict[LogicalBuffer, list[LogicalBuffer]] = {}
+    for buffer, root in owner.items():
+        members.setdefault(root, []).append(buffer)
+    return members
+
+
+def _traffic(works: Sequence[Sequence[Step]]) -> dict[LogicalBuffer, int]:
+    """Bytes that the steps read and write of every buffer."""
+    traffic: dict[LogicalBuffer, int] = {}
+    for step in (step for steps in works for step in steps):
+        for view in views(step):
+            if view.storage.data is None:
+                buffer = buffer_of(view.storage)
+                traffic[buffer] = traffic.get(buffer, 0) + storage_bytes(view.storage, Layout.NHWC)
+    return traffic
