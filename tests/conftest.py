@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from collections.abc import Callable, Iterator
 from difflib import unified_diff
 from pathlib import Path
@@ -34,6 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(config.stash[COLLECTOR], "requirement markers")
 
 
+sys.dont_write_bytecode = False  # hundreds of processes that tests start read it, whatever PYTHONDONTWRITEBYTECODE says
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 gc.disable()  # until all tests are collected: thousands of them stay, and none is garbage
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +11,6 @@ import tflite
 from tests.support.vela_fork import compile_forked
 
 
-@functools.cache
 def compile_with_vela(model: bytes, accelerator: str, *arguments: str) -> bytes:
     """What the installed Vela makes of `model`, e.g. for "ethos-u55-128"; RuntimeError with its last words if it fails."""
     return compile_forked(model, accelerator, *arguments)

@@ -72,18 +72,19 @@ def sum_of_bytes(bench: Workbench, mode: ElementwiseMode, element: ElementType, 
     )
 
 
+@pytest.mark.parametrize("seeds", [range(5), pytest.param(range(12), marks=pytest.mark.slow)], ids=["few", "many"])
 @pytest.mark.parametrize("is_flat", [False, True])
 @pytest.mark.parametrize("element", [INT8, UINT8], ids=str)
 @pytest.mark.parametrize("mode", [ElementwiseMode.ADD, ElementwiseMode.SUB])
 def test_nearly_all_sums_of_bytes_run_in_fixed_point_with_the_same_bytes(
-    mode: ElementwiseMode, element: ElementType, is_flat: bool
+    mode: ElementwiseMode, element: ElementType, is_flat: bool, seeds: range
 ) -> None:
     for tier in FAST:
         taken = []
-        for seed in range(5):
+        for seed in seeds:
             bench = Workbench(seed, plain=True)
             taken.append(runs_in_fixed_point(bench, sum_of_bytes(bench, mode, element, is_flat=is_flat), tier))
-        assert taken.count(True) >= 4, taken
+        assert taken.count(True) >= len(seeds) - 1, taken
 
 
 def test_halves_are_rounded_away_from_zero_in_fixed_point() -> None:

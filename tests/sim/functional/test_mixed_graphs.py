@@ -72,9 +72,10 @@ def assert_own_exact(model: bytes, inputs: list[Array], expected: list[Array], t
     assert outcome(npu.compile(model, target=target).content, inputs, expected) == "", target
 
 
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 24), marks=pytest.mark.slow)], ids=["few", "many"])
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_mixed_graphs_are_exact(dtype: DType) -> None:
-    for seed in range(4):
+def test_mixed_graphs_are_exact(dtype: DType, seeds: range) -> None:
+    for seed in seeds:
         model, inputs, expected = drawn(seed, dtype)
         assert judge(model, inputs, expected, TARGETS[seed % 6]) in ("exact", "blockdep", *LEFT_OUT)
         assert_own_exact(model, inputs, expected, TARGETS[(seed + 1) % 6])
