@@ -9,17 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from npu.native.kernel import Inlined
-from npu.native.memory import add_atomic, yield_processor
+from npu.native.memory import add_atomic, sleep_while, wake_all
 
 GATE, ARGUMENTS, WORDS = 8, 16, 32
 """Words of a piece of work. The first: how often the gate was opened, or OVER; then whether it is open, and two for each who is
 inside; then what the work is."""
 OVER = -1
 _SPINS = 20_000
-"""How often a thread looks again, about 100 us, before it lets others run, or goes to sleep if there is nothing to do.
-
-It does not let others run before: on a processor that other processes want as well, it would be back some milliseconds later.
-"""
+"""How often a thread looks again, about 100 us, before it sleeps."""
+_ONE_WHO_SLEEPS = 1 << 32
+"""The high half of a number that threads wait for says how many of them sleep."""
 
 
 @Inlined
@@ -33,7 +32,7 @@ def open_gate(work):  # type: ignore[no-untyped-def]
 def close_gate(work):  # type: ignore[no-untyped-def]
     """Let nobody in any more and wait for those who are inside."""
     add_atomic(work + 8 * GATE, np.int64(-1))
-    wait_until(work + 8 * GATE, np.int64(0), np.int64(1))
+    wait_for(work + 8 * GATE, np.int64(0))
 
 
 @Inlined
@@ -56,16 +55,27 @@ def enter_gate(work, last):  # type: ignore[no-untyped-def]
 @Inlined
 def leave_gate(work):  # type: ignore[no-untyped-def]
     """The end of what `enter_gate` began."""
-    add_atomic(work + 8 * GATE, np.int64(-2))
+    count(work + 8 * GATE, np.int64(-2))
 
 
 @Inlined
-def wait_until(counter, least, most):  # type: ignore[no-untyped-def]
-    """Until the number at an address is from `least` to `most` - 1."""
-    spins = np.int64(0)
-    value = add_atomic(counter, np.int64(0))
-    while value < least or value >= most:
-        spins += 1
-        if spins > _SPINS:
-            yield_processor()
+def count(counter, change):  # type: ignore[no-untyped-def]
+    """Change a number for which others may wait."""
+    if add_atomic(counter, change) >= _ONE_WHO_SLEEPS:
+        wake_all(counter)
+
+
+@Inlined
+def wait_for(counter, number):  # type: ignore[no-untyped-def]
+    """Until the low half of the number at an address is this one."""
+    spins, value = np.int64(0), add_atomic(counter, np.int64(0))
+    while value & (_ONE_WHO_SLEEPS - 1) != number and spins < _SPINS:
         value = add_atomic(counter, np.int64(0))
+        spins += 1
+    if value & (_ONE_WHO_SLEEPS - 1) == number:
+        return
+    value = add_atomic(counter, np.int64(_ONE_WHO_SLEEPS)) & (_ONE_WHO_SLEEPS - 1)
+    while value != number:
+        sleep_while(counter, value)
+        value = add_atomic(counter, np.int64(0)) & (_ONE_WHO_SLEEPS - 1)
+    add_atomic(counter, np.int64(-_ONE_WHO_SLEEPS))

@@ -17,10 +17,12 @@ _REAL = (
     *("floor", "ceil", "rint", "trunc", "round", "nearbyint", "fma", "ldexp"),
 )
 _MEMORY = ("malloc", "free", "memcpy", "memmove", "memset", "memcmp", "bcmp")
-C_LIBRARY = frozenset([*_MEMORY, "sched_yield", "SwitchToThread", "__chkstk", *_REAL, *(f"{name}f" for name in _REAL)])
+_THREADS = ("syscall", "sched_yield", "SwitchToThread")
+C_LIBRARY = frozenset([*_MEMORY, *_THREADS, "__chkstk", *_REAL, *(f"{name}f" for name in _REAL)])
 """What an object may leave to the process that loads it: names that every C library has.
 
-Windows has SwitchToThread for sched_yield, and __chkstk before large frames.
+For threads that wait, Linux has futexes by `syscall`, macOS sched_yield, and Windows SwitchToThread; and __chkstk before large
+frames.
 """
 _ARRAYS = """
 %header = type { i64, ptr, ptr, ptr, i64, ptr }

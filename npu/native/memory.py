@@ -116,7 +116,28 @@ def add_atomic(builder: ir.IRBuilder, address: IrValue, value: IrValue) -> IrVal
     return builder.atomic_rmw("add", builder.inttoptr(address, value.type.as_pointer()), value, "seq_cst")
 
 
-@intrinsic(ty.void())
-def yield_processor(builder: ir.IRBuilder) -> None:
-    """Let another thread run."""
-    _call(builder, "SwitchToThread" if cpu.PLATFORM == "win32" else "sched_yield", _element(ty.int32))
+_SYS_FUTEX = {cpu.X86_64: 202, cpu.AARCH64: 98}
+_FUTEX_WAIT, _FUTEX_WAKE = 128, 129
+"""futex(2) of Linux, for the threads of a process."""
+
+
+def _futex(builder: ir.IRBuilder, address: IrValue, operation: int, value: IrValue) -> None:
+    word = address.type
+    arguments = word(_SYS_FUTEX[cpu.current().machine]), address, word(operation), value, word(0)
+    _call(builder, "syscall", word, *arguments)
+
+
+@intrinsic(ty.void(ty.int64, ty.int64))
+def sleep_while(builder: ir.IRBuilder, address: IrValue, value: IrValue) -> None:
+    """While the low half of the int64 at an address is `value`, let other threads run: until `wake_all`, or once."""
+    if cpu.PLATFORM == "linux":
+        _futex(builder, address, _FUTEX_WAIT, value)
+    else:
+        _call(builder, "SwitchToThread" if cpu.PLATFORM == "win32" else "sched_yield", _element(ty.int32))
+
+
+@intrinsic(ty.void(ty.int64))
+def wake_all(builder: ir.IRBuilder, address: IrValue) -> None:
+    """End every `sleep_while` at an address."""
+    if cpu.PLATFORM == "linux":
+        _futex(builder, address, _FUTEX_WAKE, address.type((1 << 31) - 1))

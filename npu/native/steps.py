@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.native import types as ty
-from npu.native.gate import ARGUMENTS, close_gate, enter_gate, leave_gate, open_gate, wait_until
+from npu.native.gate import ARGUMENTS, close_gate, count, enter_gate, leave_gate, open_gate, wait_for
 from npu.native.kernel import Inlined, RowsAt
 from npu.native.memory import add_atomic, store_64
 
@@ -29,6 +29,9 @@ FIRST_OWN = ARGUMENTS + 2
 """Where in the work the words for `do_chunk` begin."""
 _STEP_BYTES = STEP.itemsize
 _TAKEN, _DONE = (STEP.fields[name][1] for name in ("taken", "done")) if STEP.fields else (0, 0)
+_HALF = 32
+_ONE_FROM_END = 1 << _HALF
+"""`taken` counts chunks from the first on in its low half, and those from the last in the other one."""
 _steps_at = RowsAt(STEP_TYPE)
 
 
@@ -51,7 +54,7 @@ def run_steps(work, do_chunk):  # type: ignore[no-untyped-def]
         store_64(step + _TAKEN, np.int64(0))
         store_64(step + _DONE, np.int64(0))
     open_gate(at)
-    _take_chunks(work, do_chunk)
+    _take_chunks(work, do_chunk, np.int64(1))
     close_gate(at)
 
 
@@ -61,22 +64,25 @@ def help_with_steps(work, do_chunk):  # type: ignore[no-untyped-def]
     at = np.int64(work.ctypes.data)
     opened = enter_gate(at, np.int64(0))
     while opened >= 0:
-        _take_chunks(work, do_chunk)
+        _take_chunks(work, do_chunk, np.int64(_ONE_FROM_END))
         leave_gate(at)
         opened = enter_gate(at, opened)
 
 
 @Inlined
-def _take_chunks(work, do_chunk):  # type: ignore[no-untyped-def]
+def _take_chunks(work, do_chunk, one):  # type: ignore[no-untyped-def]
+    """The owner from the first on, others from the last: of maps that steps cut alike, each thread reads what it wrote."""
     for k in range(work[ARGUMENTS + 1]):
         at = work[ARGUMENTS] + k * _STEP_BYTES
         step = _steps_at(at)[0]
         chunks, mine = step.chunks, np.int64(0)
-        chunk = add_atomic(at + _TAKEN, np.int64(1))
-        while chunk < chunks:
-            do_chunk(work, step, chunk)
+        taken = add_atomic(at + _TAKEN, one)
+        first, last = taken & _ONE_FROM_END - 1, taken >> _HALF
+        while first + last < chunks:
+            do_chunk(work, step, first if one == 1 else chunks - 1 - last)
             mine += 1
-            chunk = add_atomic(at + _TAKEN, np.int64(1))
+            taken = add_atomic(at + _TAKEN, one)
+            first, last = taken & _ONE_FROM_END - 1, taken >> _HALF
         if mine > 0:
-            add_atomic(at + _DONE, mine)
-        wait_until(at + _DONE, chunks, chunks + 1)
+            count(at + _DONE, mine)
+        wait_for(at + _DONE, chunks)
