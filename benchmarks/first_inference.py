@@ -35,7 +35,7 @@ from npu.isa.payload import parse_payload
 from npu.isa.stream import CommandStream
 from npu.isa.weight_stream.decode import GroupedStream
 from sim.functional.fast import make_row
-from sim.functional.prepared import best_tier, join_operations, prepare_operation
+from sim.functional.prepared import best_tier, prepare_stream
 from sim.functional.weights import weight_orders
 from sim.machine import Machine
 from sim.memory import NpuMemory
@@ -70,8 +70,8 @@ class Contestant:
         machine = Machine(variant, tier)
         found = {"whole": milliseconds(lambda: machine.run(words, memory))}
         found["commands"] = milliseconds(lambda: CommandStream(words, variant).operations)
-        decoded = CommandStream(words, variant).operations
-        found["plan"] = milliseconds(lambda: join_operations([prepare_operation(item, memory, tier) for item in decoded], tier))
+        alike = CommandStream(words, variant).alike
+        found["plan"] = milliseconds(lambda: prepare_stream(alike, memory, tier))
         kept: list[Streams] = []
 
         def collect(_index: int, operation: Operation, held: NpuMemory) -> None:

@@ -11,21 +11,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from npu.errors import SimulationError, StreamError
+from npu.errors import SimulationError
 from npu.hardware.variant import Variant
-from npu.isa.decoded import Decoded
+from npu.isa.decoded import Alike, Decoded
 from npu.isa.operations import FeatureMap, Operation
 from npu.isa.registers import registers_before
 from npu.isa.stream import CommandStream
 from sim.functional.execute import read
 from sim.functional.prepared import (
-    PreparedOperation,
     PreparedStream,
     Tier,
     best_tier,
-    describe,
-    join_operations,
-    prepare_operation,
+    prepare_stream,
     run_prepared,
 )
 from sim.functional.threads import StreamThreads
@@ -123,15 +120,12 @@ class Machine:
         source.check_feature_map(fm)
         return read(fm, source).astype(_INTEGER_TYPES.get((fm.element.bits, fm.element.is_signed), np.int64))
 
-    def _decode(self, stream: Stream) -> tuple[Decoded, ...]:
+    def _alike(self, stream: Stream) -> Alike:
         if isinstance(stream, np.ndarray):
             stream = CommandStream(stream, self.variant)
         if isinstance(stream, CommandStream):
-            return stream.operations
-        return tuple(
-            operation if isinstance(operation, Decoded) else Decoded(operation, index, index)
-            for index, operation in enumerate(stream)
-        )
+            return stream.alike
+        return Alike.none(stream)
 
     def _prepared(self, stream: Stream, memory: NpuMemory) -> tuple[PreparedStream, tuple[Decoded, ...]]:
         """What is prepared of a stream on memory of this shape, and its operations."""
@@ -143,15 +137,9 @@ class Machine:
         if known is None:
             if memory.variant != self.variant:
                 raise SimulationError(f"run: memory must be of {self.variant.name}, got {memory.variant.name}")
-            decoded = self._decode(stream)
-            known = join_operations([self._check(operation, memory) for operation in decoded], self.tier), decoded
+            alike = self._alike(stream)
+            known = prepare_stream(alike, memory, self.tier), alike.decoded
             while len(self._streams) >= _MAX_STREAMS:
                 del self._streams[next(iter(self._streams))]
             self._streams[key] = known
         return known
-
-    def _check(self, decoded: Decoded, memory: NpuMemory) -> PreparedOperation:
-        try:
-            return prepare_operation(decoded, memory, self.tier)
-        except (SimulationError, StreamError) as error:
-            raise error.at(describe(decoded), command=decoded.command_index) from error

@@ -106,7 +106,9 @@ def read_columns(words: NDArray[np.uint32], variant: Variant) -> Alike | None:
         return None
     places = np.ascontiguousarray(read[:, commands.places])
     starts = zip(of.tolist(), kick_offs.tolist(), written.positions[kick_offs].tolist(), places.tolist(), strict=True)
-    decoded = [Decoded(made[kind], index, position, place) for kind, index, position, place in starts]
+    decoded = [Decoded(made[kind], index, position, own) for kind, index, position, own in starts]
+    for kind, first in enumerate(firsts):
+        decoded[first] = Decoded(made[kind], decoded[first].command_index, decoded[first].word_index)
     return Alike(decoded, firsts, of, places)
 
 

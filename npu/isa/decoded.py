@@ -133,8 +133,9 @@ class Alike:
         self.firsts, self.of, self.places = firsts, of, places
 
     @staticmethod
-    def none(decoded: Sequence[Decoded]) -> Alike:
-        """Operations that nobody has compared."""
+    def none(operations: Sequence[Decoded] | Sequence[Operation]) -> Alike:
+        """Operations that nobody has compared, each its own command unless it says where it stands."""
+        decoded = [one if isinstance(one, Decoded) else Decoded(one, k, k) for k, one in enumerate(operations)]
         count = len(decoded)
         places = np.array([places_of(one.operation) for one in decoded], np.int64).reshape(count, len(PLACES))
         return Alike(decoded, range(count), np.arange(count), places)

@@ -36,7 +36,7 @@ from sim.functional.execute import combination, prepare, prepare_output
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.pack import make_stage
 from sim.functional.kernels.values import zeroed
-from sim.functional.packing import LIMIT, PackedOrder, PackedRow, unsigned_offset
+from sim.functional.packing import LIMIT, PackedOrder, PlannedRow, unsigned_offset
 from sim.inconsistent import output_limits
 from sim.memory import MAX_REGIONS, NpuMemory, brick_stride, feature_map_ranges, pixel_stride
 
@@ -45,9 +45,9 @@ _MAX_WINDOW = 64 * 64
 """Bound of the weights per pair of channels: what the hardware multiplies; more is a damaged stream without weights for it."""
 
 
-def make_row(operation: Operation, memory: NpuMemory) -> PackedRow:
+def make_row(operation: Operation, memory: NpuMemory) -> PlannedRow:
     """The row of a checked operation; kind GENERAL if no fast kernel takes it."""
-    row = PackedRow()
+    row = PlannedRow()
     if isinstance(operation, Dma):
         _fill_copy(row, operation, memory)
     elif not isinstance(operation, KernelOperation):
@@ -67,7 +67,7 @@ def make_row(operation: Operation, memory: NpuMemory) -> PackedRow:
     return row
 
 
-def _fill_copy(row: PackedRow, operation: Dma, memory: NpuMemory) -> None:
+def _fill_copy(row: PlannedRow, operation: Dma, memory: NpuMemory) -> None:
     """A transfer without gaps between regions, or from one to the SHRAM of core 0, where tables are."""
     source, target, n = operation.source, operation.destination, row.fields
     if source.region is None or operation.rows != 1 or operation.planes != 1:
@@ -167,7 +167,7 @@ def _steps(start: int, count: int, step: int) -> Ints:
     return np.arange(start, start + count * step, step, dtype=np.int64)
 
 
-def _fill_output(row: PackedRow, operation: KernelOperation, *, pixels: bool) -> None:
+def _fill_output(row: PlannedRow, operation: KernelOperation, *, pixels: bool) -> None:
     ofm, n = operation.ofm, row.fields
     (_, pixel, brick), blocks = ofm.steps, (ofm.depth + 15) // 16
     offsets = _pixel_offsets(_row_offsets(ofm), ofm.width, pixel) if pixels else _row_offsets(ofm)
@@ -195,7 +195,7 @@ def _limits(low: int, high: int, zero_point: int, ifm: ElementType, ofm: Element
     return limits, limits.ctypes.data
 
 
-def _fill_sums(row: PackedRow, operation: KernelOperation, memory: NpuMemory) -> None:
+def _fill_sums(row: PlannedRow, operation: KernelOperation, memory: NpuMemory) -> None:
     """An output of sums, pixel after pixel, for `values.finish_sums`."""
     ofm, n = operation.ofm, row.fields
     pixel, count = 64 * int(n["blocks"]), int(n["pixels"])
@@ -206,7 +206,7 @@ def _fill_sums(row: PackedRow, operation: KernelOperation, memory: NpuMemory) ->
     values["sums_pitch"], values["sums_rounding"] = pixel, operation.rounding
 
 
-def _fill_convolution(row: PackedRow, operation: Convolution, memory: NpuMemory) -> None:
+def _fill_convolution(row: PlannedRow, operation: Convolution, memory: NpuMemory) -> None:
     kernel, ifm, ofm, n = operation.kernel, operation.ifm, operation.ofm, row.fields
     if operation.upscale is not Upscale.NONE:
         return
@@ -260,7 +260,7 @@ def _segments(kernel: KernelWindow, depth: int, pixel: int, pitch: int, bricks: 
     return PackedOrder(order.reshape(-1), offsets.reshape(-1), padded // 4)
 
 
-def _fill_padding(row: PackedRow, ifm: FeatureMap, padding: IfmPadding, height: int, width: int) -> Ints:
+def _fill_padding(row: PlannedRow, ifm: FeatureMap, padding: IfmPadding, height: int, width: int) -> Ints:
     """A dense copy of the input, padded to `height` by `width`: machine address of each of its rows."""
     pitch, n = width * ifm.depth, row.fields
     buffer = np.full(height * pitch + _GUARD_BYTES, ifm.zero_point & 0xFF, np.uint8)
@@ -274,7 +274,7 @@ def _fill_padding(row: PackedRow, ifm: FeatureMap, padding: IfmPadding, height: 
     return start + np.arange(height, dtype=np.int64) * pitch
 
 
-def _fill_depthwise(row: PackedRow, operation: DepthwiseConvolution, memory: NpuMemory) -> None:
+def _fill_depthwise(row: PlannedRow, operation: DepthwiseConvolution, memory: NpuMemory) -> None:
     kernel, padding, ifm, ofm, n = operation.kernel, operation.padding, operation.ifm, operation.ofm, row.fields
     if operation.upscale is not Upscale.NONE:
         return
@@ -317,11 +317,12 @@ def _parts(kernel: KernelWindow, left: int) -> PackedOrder:
     return PackedOrder(np.array(order, np.int64), np.array(parts, np.int64), kernel.height)
 
 
-def _fill_elementwise(row: PackedRow, operation: Elementwise, memory: NpuMemory) -> None:
+def _fill_elementwise(row: PlannedRow, operation: Elementwise, memory: NpuMemory) -> None:
     ifm, ifm2, n = operation.ifm, operation.ifm2, row.fields
     assert ifm2 is not None
     if operation.operand_rounding is not Rounding.DOUBLE:
         return
+    n["is_reversed"] = int(operation.is_reversed)
     first, second = (ifm2, ifm) if operation.is_reversed else (ifm, ifm2)
     numbers = combination(operation, memory.arithmetic)
     operands, bound = _operands(operation, numbers, first, second)
@@ -344,7 +345,7 @@ def _fill_elementwise(row: PackedRow, operation: Elementwise, memory: NpuMemory)
     row.kind = r.ELEMENTWISE
 
 
-def _flatten(row: PackedRow, operation: Elementwise, maps: list[FeatureMap], memory: NpuMemory) -> None:
+def _flatten(row: PlannedRow, operation: Elementwise, maps: list[FeatureMap], memory: NpuMemory) -> None:
     """Take the bytes of all rows for one line, if no map has a gap."""
     ofm, n = operation.ofm, row.fields
     size = ofm.height * ofm.width * ofm.depth

@@ -28,14 +28,14 @@ added to the scale of all, and parts of 2**-17 that are added to the result."""
 
 def use_fixed_point(row: PackedRow) -> None:
     """Let the kernels compute a row of the kind ELEMENTWISE in fixed point, if every pair of inputs has the same output."""
-    operands: Any = row.arrays["operands"][0]
-    if operands["mode"] not in (ADD, SUB) or row.limits is None:
+    operands: Any = row.planned.arrays["operands"][0]
+    if operands["mode"] not in (ADD, SUB) or row.planned.limits is None:
         return
     expected = _outputs(row)
-    factors, zero_points = _real_numbers(operands, row.arrays["stage"][0])
+    factors, zero_points = _real_numbers(operands, row.planned.arrays["stage"][0])
     for of_scale, of_result in _NUDGES:
         nudged = [factor * (1 + of_scale * 2.0**-24) for factor in factors]
-        addend = float(row.limits["zero_point"][0][0]) + 0.5 + of_result * 2.0**-17
+        addend = float(row.planned.limits["zero_point"][0][0]) + 0.5 + of_result * 2.0**-17
         operands["fixed_point"] = _fixed_point(nudged, addend - nudged[0] * zero_points[0] - nudged[1] * zero_points[1])
         operands["fixed_point"]["is_exact"] = 1
         if np.array_equal(_outputs(row), expected):
@@ -82,6 +82,8 @@ def _outputs(row: PackedRow) -> npt.NDArray[np.uint8]:
     table = np.frombuffer(bytearray(row.numbers.tobytes()), r.ROW)
     for name in ("in_table", "in2_table", "out_table"):
         table[name] = none.ctypes.data
+    for name in ("in_shift", "in2_shift", "out_shift"):
+        table[name] = 0
     for name, number in (("in_region", 0), ("in2_region", 1), ("out_region", 2), ("is_flat", 1), ("pixels", 1), ("blocks", 1)):
         table[name] = number
     for name, number in (("width", _PAIRS // 16), ("tail", 16), ("in_pixel", 16), ("in2_pixel", 16), ("out_pixel", 16)):

@@ -8,39 +8,38 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from npu.isa.operations import AddressRange, Convolution, DepthwiseConvolution, Dma, Operation
+from npu.isa.decoded import PLACES_OF, Alike
+from npu.isa.operations import Convolution, DepthwiseConvolution, Dma
 from npu.native.call import array_address
-from sim.functional.weights import Bytes, source_ranges
+from sim.functional.weights import Bytes, ConstantBytes, source_places
 from sim.memory import NpuMemory
 
 ConstantPlace = tuple[int, int]
 """Region and address of bytes."""
 
 
-def constant_origins(
-    operations: Sequence[Operation], memory: NpuMemory
-) -> Iterator[tuple[int, Convolution | DepthwiseConvolution, list[Bytes], list[int]]]:
-    """Every convolution with its index, and the bytes that its `source_ranges` are going to have, with their addresses.
-
-    Nobody writes these bytes.
-    """
+def constant_origins(alike: Alike, memory: NpuMemory) -> Iterator[tuple[int, ConstantBytes]]:
+    """The index of every convolution, and the bytes that its `source_ranges` are going to have."""
     transfers, bases = _Transfers(), memory.bases.tolist()
-    for index, operation in enumerate(operations):
+    kinds = [alike.decoded[first].operation for first in alike.firsts]
+    for index, (kind, places) in enumerate(zip(alike.of.tolist(), alike.places.tolist(), strict=True)):
+        operation = kinds[kind]
         if isinstance(operation, Dma):
-            transfers.add(operation)
+            transfers.add(operation, *places[PLACES_OF["dma"]])
         elif isinstance(operation, Convolution | DepthwiseConvolution):
             source, addresses = list[Bytes](), list[int]()
-            for part in source_ranges(operation):
-                region, start = transfers.origin(part)
-                data, address = memory.regions[region][start : start + part.length_bytes], bases[region] + start
+            ranges = source_places(operation, places)
+            for part in ranges:
+                region, start = transfers.origin(*part)
+                data, address = memory.regions[region][start : start + part[2]], bases[region] + start
                 if region not in memory.constants:
                     data = data.copy()
                     address = array_address(data)
                 source.append(data)
                 addresses.append(address)
-            yield index, operation, source, addresses
+            yield index, ConstantBytes(operation, ranges, source, addresses)
 
 
 class _Transfers:
@@ -51,23 +50,23 @@ class _Transfers:
         self._sources: dict[ConstantPlace, tuple[ConstantPlace, int]] = {}
         """Source and length, by the destination."""
 
-    def add(self, transfer: Dma) -> None:
+    def add(self, transfer: Dma, source: int, target: int, size: int) -> None:
         """Add the next one, in place of those that it overwrites from their first byte on."""
-        source, target, size = transfer.source, transfer.destination, transfer.length_bytes
-        if transfer.rows != 1 or transfer.planes != 1 or source.region is None or target.region is None:
+        from_region, to_region = transfer.source.region, transfer.destination.region
+        if transfer.rows != 1 or transfer.planes != 1 or from_region is None or to_region is None:
             return
-        starts = self._starts[target.region]
-        first = bisect_left(starts, target.address)
-        starts[first : bisect_left(starts, target.address + size)] = [target.address]
-        self._sources[target.region, target.address] = (source.region, source.address), size
+        starts = self._starts[to_region]
+        first = bisect_left(starts, target)
+        starts[first : bisect_left(starts, target + size)] = [target]
+        self._sources[to_region, target] = (from_region, source), size
 
-    def origin(self, part: AddressRange) -> ConstantPlace:
+    def origin(self, region: int, address: int, size: int) -> ConstantPlace:
         """Where the bytes of a range are before they are transferred there."""
-        starts = self._starts[part.region]
-        index = bisect_right(starts, part.address) - 1
+        starts = self._starts[region]
+        index = bisect_right(starts, address) - 1
         if index >= 0:
-            (region, address), size = self._sources[part.region, starts[index]]
-            offset = part.address - starts[index]
-            if offset <= size - part.length_bytes:
-                return region, address + offset
-        return part.region, part.address
+            (from_region, source), length = self._sources[region, starts[index]]
+            offset = address - starts[index]
+            if offset <= length - size:
+                return from_region, source + offset
+        return region, address

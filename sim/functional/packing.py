@@ -28,7 +28,7 @@ from sim.functional.kernels import rows as r
 from sim.functional.kernels.output import scale_channels
 from sim.functional.kernels.pack import IMPOSSIBLE, PACKED, make_channels, make_stage, pack, summarise
 from sim.functional.kernels.values import NUMBERS, zeroed
-from sim.functional.weights import Bytes, DecodedConstants, scale_records, source_ranges, weight_orders
+from sim.functional.weights import Bytes, ConstantBytes, DecodedConstants, scale_records, weight_orders
 from sim.inconsistent import output_limits
 
 Element = TypeVar("Element", np.int8, np.int64, np.void)
@@ -83,26 +83,19 @@ class PackedOrder:
 
 
 @dataclass(slots=True, eq=False)
-class PackedRow:
-    """A row and the arrays that its addresses point to."""
+class PlannedRow:
+    """A row without constants, and the arrays that its addresses point to; operations that are alike may share it."""
 
     fields: dict[str, int] = field(default_factory=dict)
-    """What is known when the operation is planned, the rest being 0."""
+    """The numbers of the row, the others being 0."""
     values: np.void | None = None
     """The field of that name."""
-    numbers: np.void = field(init=False)
-    """The row in the table of its stream, by `make_table`."""
     kind: int = r.GENERAL
     """What `numbers["kind"]` becomes once constants are there."""
     arrays: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     order: PackedOrder | None = None
-    used: PackedOrder | None = None
-    """For the weights that there are."""
     limits: npt.NDArray[np.void] | None = None
     """Shared with other rows."""
-    checks: Ints | None = None
-    source: Sequence[Bytes] = ()
-    """What the constants were made from."""
     sums_bytes: int = 0
     """Memory that the row needs at `sums` while it is executed."""
 
@@ -115,22 +108,45 @@ class PackedRow:
     def table(self, name: str, array: npt.NDArray[np.generic]) -> int:
         """Keep an array and return its address."""
         self.arrays[name] = kept = np.ascontiguousarray(array)
-        if kept.dtype.names is not None:  # the interface would describe every field
-            return kept.ctypes.data
-        return array_address(kept)
+        return _address(kept)
 
 
-def make_table(rows: Sequence[PackedRow]) -> npt.NDArray[np.void]:
+def _address(array: npt.NDArray[np.generic]) -> int:
+    if array.dtype.names is not None:  # the interface would describe every field
+        return array.ctypes.data
+    return array_address(array)
+
+
+@dataclass(slots=True, eq=False)
+class PackedRow:
+    """The row of an operation, with what its constants are packed to."""
+
+    planned: PlannedRow
+    numbers: np.void
+    """The row in the table of its stream."""
+    arrays: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
+    used: PackedOrder | None = None
+    """For the weights that there are."""
+    checks: Ints | None = None
+    source: Sequence[Bytes] = ()
+    """What the constants were made from."""
+
+    def table(self, name: str, array: npt.NDArray[np.generic]) -> int:
+        """Keep an array and return its address."""
+        self.arrays[name] = kept = np.ascontiguousarray(array)
+        return _address(kept)
+
+
+def make_table(rows: Sequence[PlannedRow]) -> npt.NDArray[np.void]:
     """The rows as the kernels see them."""
     content = bytearray(len(rows) * r.ROW_BYTES)
     table, words = np.frombuffer(content, r.ROW), memoryview(content).cast("q")
-    for index, (row, numbers) in enumerate(zip(rows, table, strict=True)):
+    for index, row in enumerate(rows):
         first = index * r.ROW_BYTES // _WORD_BYTES
         for name, value in row.fields.items():
             words[first + _WORD_OF[name]] = value
         if row.values is not None:
-            numbers["values"] = row.values
-        row.numbers = numbers
+            table[index]["values"] = row.values
     return table
 
 
@@ -141,31 +157,33 @@ def unsigned_offset(element: ElementType) -> int:
 
 @dataclass(slots=True, eq=False)
 class Packing:
-    """An operation whose constants are to be packed, and the bytes of its `source_ranges`, which nobody writes."""
+    """An operation whose constants are to be packed."""
 
     index: int
     """Of its row in the table."""
     row: PackedRow
-    operation: Convolution | DepthwiseConvolution
-    source: Sequence[Bytes]
-    addresses: Sequence[int]
-    """Of the source."""
+    constants: ConstantBytes
     is_common: bool = field(init=False)
     """Whether `pack_streams` takes it."""
     blocks: int = field(init=False)
     """Groups of 16 output channels."""
 
     def __post_init__(self) -> None:
-        row = self.row
-        is_product = row.kind != r.GENERAL and row.order is not None and row.order.places.size <= _MAX_INPUTS
-        self.is_common = is_product and row.fields.get("finish") != r.SUM
+        planned = self.row.planned
+        is_product = planned.kind != r.GENERAL and planned.order is not None and planned.order.places.size <= _MAX_INPUTS
+        self.is_common = is_product and planned.fields.get("finish") != r.SUM
         self.blocks = -(-self.operation.ofm.depth // 16)
+
+    @property
+    def operation(self) -> Convolution | DepthwiseConvolution:
+        """The operation, but for its places."""
+        return self.constants.operation
 
     @property
     def order(self) -> PackedOrder:
         """What the kernels read."""
-        assert self.row.order is not None
-        return self.row.order
+        assert self.row.planned.order is not None
+        return self.row.planned.order
 
     @property
     def weights_bytes(self) -> int:
@@ -243,7 +261,7 @@ def _decode_weights(
         if key not in known:  # slices of a convolution share it
             orders = weight_orders(operation, accelerator)
             known[key] = [format.grouped(shape, one, order.places, order.block_bytes) for one in orders]
-        for one, data, at in zip(known[key], packing.source, packing.addresses, strict=False):
+        for one, data, at in zip(known[key], packing.constants.source, packing.constants.addresses, strict=False):
             streams.append(one.stream(at, data.size, address))
             owners.append(index)
     fits = np.ones(len(packings), np.bool_)
@@ -254,7 +272,9 @@ def _decode_weights(
 def _decode_channels(packings: Sequence[Packing], depths: Sequence[int], accelerator: Accelerator) -> tuple[Ints, Ints, Ints]:
     """Biases, scales and shifts of all operations, one after the other. Raises StreamError."""
     format = family_of(accelerator.product).scales
-    records = [scale_records(packing.operation, packing.source[len(packing.source) // 2 :], format) for packing in packings]
+    sources = [packing.constants.source for packing in packings]
+    of_scales = zip(packings, [source[len(source) // 2 :] for source in sources], strict=True)
+    records = [scale_records(packing.operation, source, format) for packing, source in of_scales]
     biases, scales, shifts = format.decode(np.concatenate(records), sum(depths))
     for packing, end in zip(packings, accumulate(depths), strict=True):
         scale, channels = packing.operation.scale, slice(end - packing.operation.ofm.depth, end)
@@ -323,18 +343,17 @@ def pack_constants(packing: Packing, table: npt.NDArray[np.void], constants: Dec
 
 def _keep(packings: Sequence[Packing], table: npt.NDArray[np.void], stages: Ints, weights: Ints) -> None:
     """Let rows of a table point to packed constants, by the addresses of their stages and weights."""
-    at, counts = [packing.index for packing in packings], np.array([len(packing.source) for packing in packings], np.int64)
+    at, own = [packing.index for packing in packings], [packing.constants for packing in packings]
+    counts = np.array([len(constants.ranges) for constants in own], np.int64)
     checks = [  # `CHECK`s
-        (part.region, part.address, part.length_bytes, address)
-        for packing in packings
-        for part, address in zip(source_ranges(packing.operation), packing.addresses, strict=True)
+        (*part, address) for constants in own for part, address in zip(constants.ranges, constants.addresses, strict=True)
     ]
     kept = np.array(checks, np.int64).reshape(-1, 4)
     for packing in packings:
-        packing.row.checks, packing.row.source = kept, packing.source
+        packing.row.checks, packing.row.source = kept, packing.constants.source
     table["checks"][at], table["check_count"][at] = array_address(kept) + kept.strides[0] * _starts(counts), counts
     table["stage"][at], table["weights"][at] = stages, weights
-    table["kind"][at] = [packing.row.kind for packing in packings]
+    table["kind"][at] = [packing.row.planned.kind for packing in packings]
 
 
 def _split(weights: Weights) -> list[Weights]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import field
 from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
 
-from npu.errors import SimulationError
-from npu.isa.decoded import Decoded
+from npu.errors import SimulationError, StreamError
+from npu.isa.decoded import Alike, Decoded
 from npu.isa.operations import Convolution, DepthwiseConvolution, Elementwise, Operation, Pooling
 from npu.native.call import array_address
 from npu.native.cpu import current
@@ -25,10 +24,11 @@ from sim.functional.kernels import rows as r
 from sim.functional.kernels.run import run
 from sim.functional.kernels.values import NUMBERS, zeroed
 from sim.functional.origins import constant_origins
-from sim.functional.packing import PackedRow, Packing, make_table, pack_constants, pack_streams
+from sim.functional.packing import PackedRow, Packing, PlannedRow, make_table, pack_constants, pack_streams
+from sim.functional.plans import move_rows, shared_plans
 from sim.functional.repeats import Places, mark_repeats
 from sim.functional.threads import StreamThreads
-from sim.functional.weights import DecodedConstants, decode_constants, source_ranges
+from sim.functional.weights import ConstantBytes, DecodedConstants, decode_constants, source_ranges
 from sim.memory import NpuMemory
 
 _RUNS_BEFORE = 2
@@ -55,7 +55,7 @@ class PreparedOperation:
     row: PackedRow
     numbers: np.void | None = None
     constants: DecodedConstants | None = None
-    source: list[npt.NDArray[np.uint8]] = field(default_factory=list)
+    source: Sequence[npt.NDArray[np.uint8]] = ()
     uncommon: Sequence[npt.NDArray[np.uint8]] = ()
     """Bytes of its constants that `pack_streams` has left to `pack_constants`."""
 
@@ -68,6 +68,7 @@ class PreparedOperation:
 class PreparedStream:
     """A sequence of operations for memories of one shape."""
 
+    alike: Alike
     operations: list[PreparedOperation]
     rows: npt.NDArray[np.void]
     """`rows.ROW` of each operation, what the kernels see."""
@@ -89,26 +90,32 @@ def best_tier() -> Tier:
     return Tier.DOT_PRODUCT if current().has_dot_product else Tier.PORTABLE
 
 
-def prepare_operation(decoded: Decoded, memory: NpuMemory, tier: Tier) -> PreparedOperation:
-    """Check an operation against a memory's shape and prepare it. Raises SimulationError."""
-    execute.check(decoded.operation, memory)
-    row = PackedRow() if tier is Tier.GENERAL else make_row(decoded.operation, memory)
-    return PreparedOperation(decoded, row)
+def prepare_stream(alike: Alike, memory: NpuMemory, tier: Tier) -> PreparedStream:
+    """Check operations against a memory's shape and prepare them. Raises SimulationError and StreamError."""
+    plans = shared_plans(alike, memory)
+    planned = {index: _plan(alike.decoded[index], memory, tier) for index in np.unique(plans).tolist()}
+    own = make_table(list(planned.values()))
+    sums = np.empty(max((one.sums_bytes for one in planned.values()), default=0), np.uint8)
+    own["sums"][[one.sums_bytes > 0 for one in planned.values()]] = sums.ctypes.data
+    table = own[np.searchsorted(list(planned), plans)]
+    move_rows(table, alike.places, plans)
+    rows = [PackedRow(planned[plan], row) for plan, row in zip(plans.tolist(), table, strict=True)]
+    operations = list(map(PreparedOperation, alike.decoded, rows))
+    return PreparedStream(alike, operations, table, sums, tier, is_packed=tier is Tier.GENERAL)
+
+
+def _plan(decoded: Decoded, memory: NpuMemory, tier: Tier) -> PlannedRow:
+    """Check and plan an operation."""
+    try:
+        execute.check(decoded.operation, memory)
+        return PlannedRow() if tier is Tier.GENERAL else make_row(decoded.operation, memory)
+    except (SimulationError, StreamError) as error:
+        raise error.at(describe(decoded), command=decoded.command_index) from error
 
 
 def describe(decoded: Decoded) -> str:
     """Where an operation stands and what it is, for messages."""
     return f"{decoded.place} ({type(decoded.operation).__name__})"
-
-
-def join_operations(operations: Sequence[PreparedOperation], tier: Tier) -> PreparedStream:
-    """Join prepared operations."""
-    table = make_table([prepared.row for prepared in operations])
-    sums = np.empty(max((prepared.row.sums_bytes for prepared in operations), default=0), np.uint8)
-    for prepared in operations:
-        if prepared.row.sums_bytes > 0:
-            prepared.row.numbers["sums"] = sums.ctypes.data
-    return PreparedStream(list(operations), table, sums, tier, is_packed=tier is Tier.GENERAL)
 
 
 def run_prepared(
@@ -143,8 +150,8 @@ def run_prepared(
 def _pack_ahead(stream: PreparedStream, memory: NpuMemory, num_threads: int) -> None:
     """Pack the constants of all operations together. What is malformed is left to the operation that meets it."""
     stream.is_packed, packings, room = True, list[Packing](), _PACKED_AHEAD_BYTES
-    for index, operation, source, addresses in constant_origins([one.operation for one in stream.operations], memory):
-        packing = Packing(index, stream.operations[index].row, operation, source, addresses)
+    for index, constants in constant_origins(stream.alike, memory):
+        packing = Packing(index, stream.operations[index].row, constants)
         if packing.is_common and packing.weights_bytes <= room:
             packings.append(packing)
             room -= packing.weights_bytes
@@ -152,7 +159,7 @@ def _pack_ahead(stream: PreparedStream, memory: NpuMemory, num_threads: int) -> 
         pack_streams(packings, stream.rows, memory.variant.accelerator, num_threads)
         for packing in packings:
             if packing.row.numbers["kind"] == r.GENERAL:
-                stream.operations[packing.index].uncommon = packing.source
+                stream.operations[packing.index].uncommon = packing.constants.source
 
 
 def _repeat(stream: PreparedStream, repeated: RepeatedRows) -> int:
@@ -167,9 +174,9 @@ def _count_run(stream: PreparedStream, memory: NpuMemory, threads: StreamThreads
     stream.whole_runs += 1
     if stream.whole_runs != _RUNS_BEFORE or stream.tier is Tier.GENERAL:
         return
-    for prepared in stream.operations:
-        if prepared.row.numbers["kind"] == r.ELEMENTWISE:
-            use_fixed_point(prepared.row)
+    for row in {id(prepared.row.planned): prepared.row for prepared in stream.operations}.values():
+        if row.planned.kind == r.ELEMENTWISE:
+            use_fixed_point(row)
     operations, places = [prepared.operation for prepared in stream.operations], Places(memory)
     mark_repeats(operations, stream.rows, places)
     if (stream.rows["kind"] == r.GENERAL).any():
@@ -213,10 +220,11 @@ def _pack(stream: PreparedStream, index: int, operation: Convolution | Depthwise
         return False
     row, prepared.constants, prepared.source = prepared.row, None, [view.copy() for view in views]
     stream.rows["kind"][index], stream.rows["checks"][index] = r.GENERAL, 0
-    packing = Packing(index, row, operation, prepared.source, [array_address(part) for part in prepared.source])
+    ranges = [(part.region, part.address, part.length_bytes) for part in source_ranges(operation)]
+    packing = Packing(index, row, ConstantBytes(operation, ranges, prepared.source, list(map(array_address, prepared.source))))
     if packing.is_common and not _are_equal(views, prepared.uncommon):
         pack_streams([packing], stream.rows, memory.variant.accelerator)
-    if row.kind != r.GENERAL and row.numbers["kind"] == r.GENERAL:
+    if row.planned.kind != r.GENERAL and row.numbers["kind"] == r.GENERAL:
         prepared.constants = decode_constants(operation, memory)
         pack_constants(packing, stream.rows, prepared.constants)
     return bool(row.numbers["kind"] != r.GENERAL)

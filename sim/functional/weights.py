@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from npu.errors import SimulationError, StreamError
 from npu.hardware.variant import Accelerator
+from npu.isa.decoded import PLACES_OF, RANGES
 from npu.isa.families import family_of
 from npu.isa.family import ScaleFormat, WeightUse, weight_shape
 from npu.isa.operations import AddressRange, Convolution, DepthwiseConvolution
@@ -38,6 +39,28 @@ def source_ranges(operation: Convolution | DepthwiseConvolution) -> tuple[Addres
     """The byte ranges that `decode_constants` reads."""
     cores = min(len(operation.weights), operation.ofm.depth)
     return (*operation.weights[:cores], *operation.scales[:cores])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConstantBytes:
+    """The bytes of the `source_ranges` of an operation; nobody writes them."""
+
+    operation: Convolution | DepthwiseConvolution
+    """One that is alike, not at its places."""
+    ranges: Sequence[tuple[int, int, int]]
+    """Region, address and length of each."""
+    source: Sequence[Bytes]
+    addresses: Sequence[int]
+    """Of the source, in this process."""
+
+
+def source_places(operation: Convolution | DepthwiseConvolution, places: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Region, address and length of the `source_ranges` of an operation that is alike, at these places."""
+    cores, result = min(len(operation.weights), operation.ofm.depth), []
+    for name, ranges in zip(RANGES, (operation.weights, operation.scales), strict=True):
+        first = PLACES_OF[name].start
+        result += [(ranges[core].region, places[first + 2 * core], places[first + 2 * core + 1]) for core in range(cores)]
+    return result
 
 
 def check_constants(operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> None:

@@ -276,7 +276,7 @@ def convolve(at, bases, with_dot_product, first, last):  # type: ignore[no-untyp
     block, end, line, last_line = first, last, np.int64(0), row.pixels
     if row.is_by_block == 0:
         block, end, line, last_line = np.int64(0), row.blocks, first, last
-    base, out_base = r.base_of(bases, row.in_region, np.int64(0)), r.base_of(bases, row.out_region, row.sums)
+    base, out_base = r.input_base(row, bases), r.output_base(row, bases)
     best = np.int64(1 if row.stride == 1 else 0)
     if with_dot_product:
         best += 3

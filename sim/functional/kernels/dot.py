@@ -141,7 +141,7 @@ def convolve(at, bases, first, last):  # type: ignore[no-untyped-def]
     block, end, first_pixel, last_pixel = first, last, np.int64(0), row.pixels
     if row.is_by_block == 0:
         block, end, first_pixel, last_pixel = np.int64(0), row.blocks, first, last
-    base, out_base = r.base_of(bases, row.in_region, np.int64(0)), r.base_of(bases, row.out_region, row.sums)
+    base, out_base = r.input_base(row, bases), r.output_base(row, bases)
     inputs = row.segments * row.dwords
     done = block
     while done < end:

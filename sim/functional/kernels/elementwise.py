@@ -168,10 +168,11 @@ def combine(at, bases, first, last):  # type: ignore[no-untyped-def]
     row = r.row_at(at)[0]
     operands = r.operands_at(row.operands)[0]
     mode = operands.mode if operands.fixed_point.is_exact == 0 else np.int64(_FIXED_POINT)
+    first_base, second_base, base = r.input_base(row, bases), bases[row.in2_region] + row.in2_shift, r.output_base(row, bases)
     if row.is_flat != 0:
-        a = bases[row.in_region] + load_i64(row.in_table)
-        b = bases[row.in2_region] + load_i64(row.in2_table)
-        o = bases[row.out_region] + load_i64(row.out_table)
+        a = first_base + load_i64(row.in_table)
+        b = second_base + load_i64(row.in2_table)
+        o = base + load_i64(row.out_table)
         whole = min(last, row.width - 1)
         tiles = (whole - first) // PIXELS if mode in (_FIXED_POINT, MUL) else np.int64(0)
         combine_dense(mode, at, a + 16 * first, b + 16 * first, o + 16 * first, tiles)
@@ -182,8 +183,8 @@ def combine(at, bases, first, last):  # type: ignore[no-untyped-def]
         return
     for y in range(first, last):
         for k in range(row.blocks):
-            a = bases[row.in_region] + load_i64(row.in_table + 8 * y) + k * row.in_brick
-            b = bases[row.in2_region] + load_i64(row.in2_table + 8 * y) + k * row.in2_brick
-            o = bases[row.out_region] + load_i64(row.out_table + 8 * y) + k * row.out_brick
+            a = first_base + load_i64(row.in_table + 8 * y) + k * row.in_brick
+            b = second_base + load_i64(row.in2_table + 8 * y) + k * row.in2_brick
+            o = base + load_i64(row.out_table + 8 * y) + k * row.out_brick
             tail = row.tail if k + 1 == row.blocks else np.int64(16)
             combine_line(mode, at, a, b, o, row.width, tail)

@@ -47,6 +47,9 @@ ROW = np.dtype(
             # Elementwise: of rows. Copy: the offset itself.
             "in_table",
             "in_region",  # -1 if the offsets are machine addresses (not of a copy)
+            # Operations that are alike share tables: what is to be added to the offsets of the input (if it is copied into a
+            # buffer with padding, to those of the copy), of the second input and of the output.
+            *("in_shift", "in2_shift", "out_shift"),
             # Convolution: a pixel's inputs are `segments` runs of `dwords` 4-byte words at the offsets in the table.
             # Depthwise: a window is `segments` parts of all its rows and up to 4 columns (3 with a stride of 1); the table has
             # the first column of each in the input of the first output column.
@@ -79,6 +82,7 @@ ROW = np.dtype(
             "padding_pixel",  # depthwise: address of 64 bytes of zero point
             *("in2_table", "in2_region", "in2_pixel", "in2_brick"),  # elementwise: the second input
             "operands",  # elementwise: address of OPERANDS
+            "is_reversed",  # elementwise: whether the first input is IFM2
             "is_flat",  # elementwise: 1 if a line is bytes without gaps, 16 a pixel, and `tail` those of the last pixel alone
             "finish",  # the output stage; sums of SUM are for `values.finish_sums`
             "sums",  # with SUM: the machine address of the sums that `values.finish_sums` takes on
@@ -129,7 +133,7 @@ def fill_padded(row, bases):  # type: ignore[no-untyped-def]
     """Copy the input into the middle of its padded buffer as dense height, width, depth."""
     depth = row.pad_depth
     for y in range(row.pad_rows):
-        source = bases[row.pad_region] + load_i64(row.pad_table + 8 * y)
+        source = bases[row.pad_region] + row.in_shift + load_i64(row.pad_table + 8 * y)
         target = row.pad_target + y * row.pad_pitch
         if row.pad_pixel == depth and (row.pad_brick == 16 or depth <= 16):
             copy_bytes(target, source, row.pad_width * depth)
@@ -161,7 +165,13 @@ def copy_row(row, bases):  # type: ignore[no-untyped-def]
     copy_bytes(bases[row.out_region] + row.out_table, source, row.pixels)
 
 
-@kernel(ty.int64(ty.int64[::1], ty.int64, ty.int64))
-def base_of(bases, region, absolute):  # type: ignore[no-untyped-def]
-    """Base address of a region; `absolute` for region -1."""
-    return absolute if region < 0 else bases[region]
+@kernel(ty.int64(ROW_TYPE, ty.int64[::1]))
+def input_base(row, bases):  # type: ignore[no-untyped-def]
+    """What the offsets of the first input are counted from."""
+    return np.int64(0) if row.in_region < 0 else bases[row.in_region] + row.in_shift
+
+
+@kernel(ty.int64(ROW_TYPE, ty.int64[::1]))
+def output_base(row, bases):  # type: ignore[no-untyped-def]
+    """What the offsets of the output are counted from."""
+    return row.sums if row.out_region < 0 else bases[row.out_region] + row.out_shift

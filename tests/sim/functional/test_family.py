@@ -7,7 +7,7 @@ import pytest
 
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Product, Variant
-from npu.isa.decoded import Decoded
+from npu.isa.decoded import Alike
 from npu.isa.families import FAMILIES
 from npu.isa.operations import (
     INT8,
@@ -21,7 +21,7 @@ from npu.isa.operations import (
     Scale,
     ShramLayout,
 )
-from sim.functional.prepared import Tier, join_operations, prepare_operation, run_prepared
+from sim.functional.prepared import Tier, prepare_stream, run_prepared
 from sim.memory import NpuMemory
 
 from tests.support.families import sibling
@@ -46,7 +46,7 @@ def added(variant: Variant, tier: Tier) -> int:
     )
     area = np.repeat(np.array([0, 64, 0], np.uint8), 16)
     memory = NpuMemory({0: area}, variant)
-    run_prepared(join_operations([prepare_operation(Decoded(operation, 0, 0), memory, tier)], tier), memory)
+    run_prepared(prepare_stream(Alike.none([operation]), memory, tier), memory)
     (value,) = set(area[32:].tolist())
     return value
 

@@ -45,7 +45,7 @@ def runs_in_fixed_point(bench: Workbench, operation: Elementwise, tier: Tier) ->
     row = machine._prepared([operation], memory)[0].operations[0].row
     if row.numbers["kind"] != rows.ELEMENTWISE:
         return None
-    return bool(row.arrays["operands"][0]["fixed_point"]["is_exact"])
+    return bool(row.planned.arrays["operands"][0]["fixed_point"]["is_exact"])
 
 
 def sum_of_bytes(bench: Workbench, mode: ElementwiseMode, element: ElementType, *, is_flat: bool) -> Elementwise:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from npu.isa.decode import decode
 from npu.isa.operations import Convolution, Dma, Operation
 from sim.functional.joined import RepeatedRows
 from sim.functional.kernels import rows
@@ -23,7 +24,7 @@ RUNS = 4
 
 def resnet(optimise: str = "performance") -> tuple[Bench, list[Operation]]:
     of = bench("mlperf_resnet8_int8", "ethos-u55-128", optimise)
-    return of, [decoded.operation for decoded in Machine(of.variant)._decode(of.words)]
+    return of, [decoded.operation for decoded in decode(of.words, of.variant)]
 
 
 def prepared(machine: Machine, operations: Sequence[Operation], memory: NpuMemory) -> tuple[PreparedStream, RepeatedRows]:

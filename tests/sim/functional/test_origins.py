@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from npu.isa.decoded import Alike
 from npu.isa.operations import (
     INT8,
     AddressRange,
@@ -86,7 +87,8 @@ def test_bytes_that_one_transfer_brings_are_known_before(stream: str) -> None:
         for operation in (FIRST, SECOND)
         for part in source_ranges(operation)
     ]
-    found = [source.tobytes() for _, _, sources, _ in constant_origins(FORESEEN[stream], memory) for source in sources]
+    origins = constant_origins(Alike.none(FORESEEN[stream]), memory)
+    found = [source.tobytes() for _, constants in origins for source in constants.source]
     assert found == expected
 
 
@@ -130,5 +132,5 @@ def test_constants_that_can_be_written_are_copied() -> None:
     memory = BENCH.memory()
     writable = NpuMemory({0: memory.regions[0].copy(), 1: memory.regions[1]}, BENCH.variant)
     for region, is_kept in ((memory, True), (writable, False)):
-        ((_, _, sources, _),) = constant_origins([FIRST], region)
-        assert [np.shares_memory(source, region.regions[0]) for source in sources] == [is_kept, is_kept]
+        ((_, constants),) = constant_origins(Alike.none([FIRST]), region)
+        assert [np.shares_memory(source, region.regions[0]) for source in constants.source] == [is_kept, is_kept]

@@ -109,7 +109,7 @@ def test_a_plan_forgets_what_it_knew_when_another_memory_comes_between() -> None
     of = bench("digits", "ethos-u55-128")
     machine, memory = Machine(of.variant), of.memory()
     assert_runs_exact(of, machine, memory)
-    conv = next(step for step in machine._prepared(of.words, memory)[0].operations if step.row.kind == rows.CONVOLUTION)
+    conv = next(step for step in machine._prepared(of.words, memory)[0].operations if step.row.planned.kind == rows.CONVOLUTION)
     scales = of.job.read_only.copy()
     part = conv.operation.scales[0]  # type: ignore[union-attr]
     scales[part.address] ^= 1
