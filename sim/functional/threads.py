@@ -13,19 +13,19 @@ from npu.native.steps import make_steps
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.run import PADDING, PRODUCTS, help_shared, run_shared
 
-_SMALLEST_CHUNK = 1 << 13
-"""Work of a chunk in vector instructions of 16 lanes, about 1.3 us: less does not pay for taking it."""
-_SMALLEST_STREAM = 1 << 19
-"""Work of all operations, about 80 us: with less, two threads are no faster than one."""
+_SMALLEST_CHUNK = 1 << 12
+"""Work of a chunk in vector instructions of 16 lanes, about 0.6 us: less does not pay for taking it."""
+_SMALLEST_STREAM = 1 << 16
+"""Work of all operations, about 10 us: with less, two threads are no faster than one."""
 _CHUNKS_PER_THREAD = 3
-_FEW_PIXELS = 256
-"""Up to here threads share the groups of channels, so that each reads its own weights."""
-_FEW_ROWS = 32
+_FEW_PIXELS = 64
+"""Below, threads share the groups of channels, so that each reads its own weights; with more, what it wrote before."""
+_FEW_ROWS = 8
 """The same of a depthwise convolution."""
 _READING_ALL = 0.05
 """What it costs if every thread reads all weights, in the time of one."""
-_WHOLE_TILES = 12
-"""Pixels of the largest tile, below which a chunk would compute those of others."""
+_TILE = {1: 12, 2: 8, 3: 8, 4: 6}
+"""Pixels of a tile by groups of channels: a smaller chunk would compute those of others."""
 
 
 class StreamThreads:
@@ -68,7 +68,7 @@ class StreamThreads:
         work = pixels * blocks * (inputs if is_product else 20 * width)
         most = min(self.count * _CHUNKS_PER_THREAD, work // _SMALLEST_CHUNK)
         extent = width if row["is_flat"] else pixels
-        chunks = fastest_chunks(self.count, extent, _WHOLE_TILES if is_product else 1, most)
+        chunks = fastest_chunks(self.count, extent, _TILE[min(blocks, 4)] if is_product else 1, most)
         if (is_product and pixels < _FEW_PIXELS) or (kind == r.DEPTHWISE and pixels < _FEW_ROWS):
             of_blocks = fastest_chunks(self.count, blocks, 1, most)
             if of_blocks.time <= chunks.time + _READING_ALL:

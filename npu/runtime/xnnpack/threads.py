@@ -25,8 +25,11 @@ _STORING = 4
 _MORE_WORK = {r.FLOAT_TANH: 12, r.SOFTMAX_ROWS: 20, r.MOVE: 6}
 """How many times as long as a sum an elementwise job takes."""
 _SUM_OF_BYTES = 80
-_TOLERANCE = 0.02
-"""Shares that differ by less in time are as good as each other."""
+_FEW_PIXELS = 64
+"""Below, threads rather share the blocks of channels, so that each reads its own weights; with more, pixels, so that each reads
+what it wrote before."""
+_GAIN, _LOSS = 0.02, 0.1
+"""What that gains and loses, in the time of one thread."""
 
 
 class Threads:
@@ -68,9 +71,7 @@ def share(row: Rows, threads: int, most: int) -> int:
         width = int(tile_width(blocks))
         chunks = fastest_chunks(threads, extent, HEIGHTS[width - 1], most)
         of_blocks = fastest_chunks(threads, blocks, width, most)
-        # The larger of the two operands should be read by one thread.
-        advantage = _TOLERANCE if 16 * blocks > extent else -_TOLERANCE
-        if of_blocks.time < chunks.time + advantage:
+        if of_blocks.time < chunks.time + (_GAIN if extent < _FEW_PIXELS else -_LOSS):
             row["by_blocks"], chunks = True, of_blocks
     row["chunk"] = chunks.size
     return chunks.number
