@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from npu.graph.dtype import DType
 from npu.graph.graph import Tensor
@@ -17,14 +18,16 @@ _RANGES = {DType.INT8: (-128, 127), DType.UINT8: (0, 255), DType.INT16: (-32768,
 _NARROW, _WIDE = 1 << 31, 1 << 39
 """What the reference kernels add up in, and, with a bias of 64 bits, the accumulators of the NPU."""
 _LARGEST_WEIGHT = 255
+_FAINT = float(1 << 33)
+"""More than any sum of 32 bits and its bias."""
 
 
 def largest_sum(
     kind: str, ifm: Tensor | None, weights: Tensor | None, bias: Tensor | None, ofm: Tensor | None = None
 ) -> tuple[int, int] | None:
-    """The largest magnitude that a sum of products and bias can have, and what it must stay below.
+    """The magnitude that a sum of products and bias can have, and what it must stay below: those of the worst channel.
 
-    None if sizes alone show that it does, or if it cannot be told.
+    None if sizes alone show that all do, if no result can differ from zero, or if it cannot be told.
     """
     if ifm is None or ifm.dtype not in _RANGES or weights is None or weights.data is None or weights.data.ndim == 0:
         return None
@@ -34,35 +37,50 @@ def largest_sum(
     least, most = _RANGES[ifm.dtype]
     zero_point = 0 if ifm.quantization is None else ifm.quantization.zero_point
     reach = max(most - zero_point, zero_point - least)
-    room = _WIDE if ifm.dtype is DType.INT16 and (bias is None or bias.dtype is DType.INT64) else _NARROW
-    room = min(room, _room_of_result(ifm, weights, ofm))
-    added = np.zeros(1) if bias is None or bias.data is None else np.abs(bias.data.astype(np.float64)).reshape(-1)
+    is_wide = ifm.dtype is DType.INT16 and (bias is None or bias.dtype is DType.INT64)
+    ratios = _ratios(ifm, weights, ofm)
+    rooms = np.minimum(float(_WIDE if is_wide else _NARROW), _rooms_of_results(ifm.dtype, ratios))
+    added = np.zeros(1) if bias is None or bias.data is None else bias.data.astype(np.float64).reshape(-1)
     products = math.prod(weights.data.shape) // max(1, weights.data.shape[axis])
-    if products * _LARGEST_WEIGHT * reach + added.max(initial=0) < room:
+    if products * _LARGEST_WEIGHT * reach + np.abs(added).max(initial=0) < rooms.min(initial=_WIDE):
         return None
     others = tuple(other for other in range(weights.data.ndim) if other != axis)
-    offset = 0 if weights.quantization is None else weights.quantization.zero_point
-    sums = np.abs(weights.data.astype(np.int64) - offset).sum(axis=others).astype(np.float64)
-    if added.size not in (1, sums.size):
+    values = weights.data.astype(np.int64) - (0 if weights.quantization is None else weights.quantization.zero_point)
+    above, below = (np.sum(bound(values, 0), axis=others).astype(np.float64) for bound in (np.maximum, np.minimum))
+    if any(row.size not in (1, above.size) for row in (added, rooms)):
         return None
-    return int((sums * reach + added).max(initial=0)), room
+    low, high = float(least - zero_point), float(most - zero_point)
+    ends = above * high + below * low, above * low + below * high
+    sums = np.max([np.abs(sum_) for end in ends for sum_ in (end, end + added)], axis=0)
+    sums = np.where(_are_faint(ifm.dtype, ratios), 0.0, sums)
+    worst = int(np.argmax(sums / rooms)) if sums.size else 0
+    return (int(sums[worst]), int(rooms[worst if rooms.size > 1 else 0])) if sums.any() else None
 
 
-def _room_of_result(ifm: Tensor, weights: Tensor, ofm: Tensor | None) -> int:
-    """What a sum must stay below for its scaled value to have 32 bits.
+def _ratios(ifm: Tensor, weights: Tensor, ofm: Tensor | None) -> npt.NDArray[np.float64]:
+    """What sums are multiplied by, one for all channels or one each; NaN where it cannot be told."""
+    unknown = np.full(1, math.nan)
+    quantizations = [None if tensor is None else tensor.quantization for tensor in (ifm, weights, ofm)]
+    if any(one is None for one in quantizations):
+        return unknown
+    of_ifm, of_weights, of_ofm = (np.asarray(one.scales, np.float64) for one in quantizations if one is not None)
+    if not of_weights.size or of_ifm.size != 1 or of_ofm.size != 1 or not float(of_ofm[0]) > 0:
+        return unknown
+    ratios = of_weights.reshape(-1) * float(of_ifm[0]) / float(of_ofm[0])
+    return np.where((ratios > 0) & (ratios < math.inf), ratios, math.nan)
+
+
+def _rooms_of_results(dtype: DType, ratios: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """What sums must stay below for their scaled values to have 32 bits.
 
     The kernels of 8 bits shift a sum to the left before they multiply it by a factor of 1/2 to 1; those of int16 keep the low
     32 bits of the scaled sum.
     """
-    quantizations = [None if tensor is None else tensor.quantization for tensor in (ifm, weights, ofm)]
-    if any(one is None for one in quantizations):
-        return _WIDE
-    of_ifm, of_weights, of_ofm = (np.asarray(one.scales, np.float64) for one in quantizations if one is not None)
-    if not of_weights.size or of_ifm.size != 1 or of_ofm.size != 1 or not float(of_ofm[0]) > 0:
-        return _WIDE
-    ratio = float(of_weights.max()) * float(of_ifm[0]) / float(of_ofm[0])
-    if not 0 < ratio < math.inf:
-        return _WIDE
-    if ifm.dtype is DType.INT16:
-        return int(min(_NARROW / ratio, _WIDE))
-    return _NARROW >> min(max(math.frexp(ratio)[1], 0), 31)
+    known = np.where(np.isnan(ratios), 1.0, ratios)
+    rooms = np.minimum(_NARROW / known, _WIDE) if dtype is DType.INT16 else _NARROW / 2.0 ** np.clip(np.frexp(known)[1], 0, 31)
+    return np.where(np.isnan(ratios), float(_WIDE), np.floor(rooms))
+
+
+def _are_faint(dtype: DType, ratios: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Channels whose results are zero whatever the sum, wrapped around or not: quantizers give them a bias that is cut off."""
+    return (ratios * _FAINT < 0.5) & (dtype is not DType.INT16)

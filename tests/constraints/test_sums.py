@@ -35,6 +35,37 @@ def test_a_bias_near_the_largest_number_gives_what_the_reference_kernels_give(bi
     assert [violation.rule for violation in placed.violations] == ([] if fits else ["N-W-8"])
 
 
+FAINT = 2.0**-34
+"""A factor by which no sum of 32 bits becomes anything but zero."""
+
+
+@pytest.mark.parametrize("bias", [(1 << 31) - 1, -(1 << 31)])
+@pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"])
+@pytest.mark.parametrize(("factor", "on_npu"), [(1e-30, True), (FAINT / 1.01, True), (FAINT * 1.01, False), (2.0**-31, False)])
+def test_a_bias_that_a_quantizer_has_cut_off_does_no_harm_where_its_channel_is_zero(
+    kind: str, bias: int, factor: float, on_npu: bool
+) -> None:
+    """Channels of hardly any weights: their scale is tiny and their bias, in steps of it, does not fit 32 bits."""
+    b, rng, channels = ModelBuilder(), np.random.default_rng(7), 4
+    shape = (1, 4) if kind == "FULLY_CONNECTED" else (1, 5, 5, 4)
+    x = b.input(shape, DType.INT8, scale=1.0, zero_point=-5)
+    sizes = {"FULLY_CONNECTED": (channels, 4), "DEPTHWISE_CONV_2D": (1, 3, 3, channels)}.get(kind, (channels, 3, 3, 4))
+    scales = [0.01, factor, 0.02, factor]
+    axis = 3 if kind == "DEPTHWISE_CONV_2D" else 0
+    weights = b.constant(rng.integers(-127, 128, sizes).astype(np.int8), scale=scales, zero_point=[0] * channels, axis=axis)
+    added = b.constant(np.array([100, bias, -70, bias], np.int32), scale=scales, zero_point=[0] * channels)
+    options: dict[str, at.Attributes] = {
+        "CONV_2D": at.Conv2DOptions(at.Padding.SAME, 1, 1),
+        "DEPTHWISE_CONV_2D": at.DepthwiseConv2DOptions(at.Padding.SAME, 1, 1, 1),
+        "FULLY_CONNECTED": at.FullyConnectedOptions(),
+    }
+    b.output(b.op(kind, [x, weights, added], shape, DType.INT8, 1.0, 3, attributes=options[kind]))
+    content = b.build()
+    assert (not npu.check(content).ops[0].violations) == on_npu
+    inputs = random_inputs(content, 3)
+    np.testing.assert_array_equal(npu.run(content, inputs).outputs[0], run_reference(content, inputs)[0])
+
+
 def _maps(dtype: DType, zero_point: int = 0) -> Tensor:
     return tensor((1, 1, 1, 100_000), dtype, zero_point=zero_point)
 
@@ -44,8 +75,8 @@ def test_sums_are_bounded_by_every_channel_on_its_own() -> None:
     weights[1] = -100
     bias = tensor((3,), DType.INT32, data=[5, -7, 11])
     constant = tensor(weights.shape, data=weights)
-    assert largest_sum("CONV_2D", _maps(DType.INT8), constant, bias) == (100 * 100_000 * 128 + 7, 1 << 31)
-    assert largest_sum("CONV_2D", _maps(DType.INT8, zero_point=127), constant, bias) == (100 * 100_000 * 255 + 7, 1 << 31)
+    assert largest_sum("CONV_2D", _maps(DType.INT8), constant, bias) == (100 * 100_000 * 128, 1 << 31)
+    assert largest_sum("CONV_2D", _maps(DType.INT8, zero_point=127), constant, bias) == (100 * 100_000 * 255, 1 << 31)
     assert largest_sum("CONV_2D", _maps(DType.INT16), constant, None) == (100 * 100_000 * 32768, 1 << 39)
     depthwise = tensor((1, 1, 1, 100_000), data=weights[1:2])
     assert largest_sum("DEPTHWISE_CONV_2D", _maps(DType.INT8), depthwise, None) is None

@@ -358,10 +358,10 @@ def nearest(value: tuple[tuple[int, int], tuple[int, int], bool]) -> Model:
 
 
 def _summing(value: tuple[int, int]) -> Model:
-    """A convolution of 36 ones whose bias makes up the rest of a sum."""
+    """A convolution of 36 times -1 whose bias makes up the rest of a sum."""
     largest, room = value
     dtype, reach, bias = (DType.INT8, 128, DType.INT32) if room == 1 << 31 else (DType.INT16, 32768, DType.INT64)
-    weights = ops.tensor((8, 3, 3, 4), DType.INT8, data=1, scale=1e-6)
+    weights = ops.tensor((8, 3, 3, 4), DType.INT8, data=-1, scale=1e-6)
     return ops.conv(dtype=dtype, weights=weights, bias=ops.tensor((8,), bias, data=largest - 36 * reach))
 
 
