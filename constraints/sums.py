@@ -18,8 +18,8 @@ _RANGES = {DType.INT8: (-128, 127), DType.UINT8: (0, 255), DType.INT16: (-32768,
 _NARROW, _WIDE = 1 << 31, 1 << 39
 """What the reference kernels add up in, and, with a bias of 64 bits, the accumulators of the NPU."""
 _LARGEST_WEIGHT = 255
-_FAINT = float(1 << 33)
-"""More than any sum of 32 bits and its bias."""
+_NO_STEP = 0.49
+"""A scaled sum below it is rounded to zero, however often it is rounded."""
 
 
 def largest_sum(
@@ -27,7 +27,8 @@ def largest_sum(
 ) -> tuple[int, int] | None:
     """The magnitude that a sum of products and bias can have, and what it must stay below: those of the worst channel.
 
-    None if sizes alone show that all do, if no result can differ from zero, or if it cannot be told.
+    None if sizes alone show that all do, or if it cannot be told. A channel whose results are zero whatever the sum, wrapped
+    around or not, does not count: quantizers give such a channel a bias that is cut off.
     """
     if ifm is None or ifm.dtype not in _RANGES or weights is None or weights.data is None or weights.data.ndim == 0:
         return None
@@ -52,7 +53,8 @@ def largest_sum(
     low, high = float(least - zero_point), float(most - zero_point)
     ends = above * high + below * low, above * low + below * high
     sums = np.max([np.abs(sum_) for end in ends for sum_ in (end, end + added)], axis=0)
-    sums = np.where(_are_faint(ifm.dtype, ratios), 0.0, sums)
+    is_faint = (ratios * np.maximum(sums, _NARROW) < _NO_STEP) & (ifm.dtype is not DType.INT16)
+    sums = np.where(is_faint, 0.0, sums)
     worst = int(np.argmax(sums / rooms)) if sums.size else 0
     return (int(sums[worst]), int(rooms[worst if rooms.size > 1 else 0])) if sums.any() else None
 
@@ -79,8 +81,3 @@ def _rooms_of_results(dtype: DType, ratios: npt.NDArray[np.float64]) -> npt.NDAr
     known = np.where(np.isnan(ratios), 1.0, ratios)
     rooms = np.minimum(_NARROW / known, _WIDE) if dtype is DType.INT16 else _NARROW / 2.0 ** np.clip(np.frexp(known)[1], 0, 31)
     return np.where(np.isnan(ratios), float(_WIDE), np.floor(rooms))
-
-
-def _are_faint(dtype: DType, ratios: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Channels whose results are zero whatever the sum, wrapped around or not: quantizers give them a bias that is cut off."""
-    return (ratios * _FAINT < 0.5) & (dtype is not DType.INT16)
