@@ -132,7 +132,7 @@ def _attributes(form: _Form, cls: type, *, has_slots: bool) -> dict[str, Any]:
     return {"__dataclass_fields__": _FIELDS, "__dataclass_params__": _PARAMETERS, _FORM: form, **result}
 
 
-@functools.cache
+@functools.lru_cache(8)
 def _methods(eq: bool, frozen: bool, has_slots: bool) -> dict[str, Any]:
     """The methods of records with these options."""
     result: dict[str, Any] = {name: _Later(name, make) for name, make in _MADE_LATER.items()}
