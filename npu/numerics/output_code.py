@@ -13,7 +13,8 @@ import numpy as np
 from llvmlite import ir
 
 from npu.native.cpu import current
-from npu.native.emit import LANES, MANY_BYTES, MASK, Emitter
+from npu.native.emit import LANES, MANY_BYTES, MASK, SHORTS, Emitter
+from npu.numerics.byte_sums import FIXED_POINT
 from npu.numerics.output_stage import CHANNELS, FLOOR, LIMITS, SUM
 
 
@@ -85,6 +86,29 @@ class StageEmitter(Emitter):
         """64 signed bytes within the row's limits, as they are stored."""
         low, high, flip = (self.limit(row, name) for name in ("low", "high", "flip_outputs"))
         return self.b.xor(self.clamp(values, low, high), flip)
+
+    def fixed_point_sum(self, row, at):  # type: ignore[no-untyped-def]
+        """What makes 64 outputs of 64 bytes of each input, by the FIXED_POINT at an address."""
+
+        def number(name):  # type: ignore[no-untyped-def]
+            return self.splat_word(self.field(at, FIXED_POINT, name))
+
+        flip, none = self.b.bitcast(self.limit(row, "flip_inputs"), MANY_BYTES), ir.Constant(MANY_BYTES, None)
+        parts = [(number(f"{part}_addend"), self.b.bitcast(number(f"{part}_factors"), SHORTS)) for part in ("high", "low")]
+        high_shift, low_shift, shift = number("high_shift"), number("low_shift"), number("shift")
+
+        def total(pairs):  # type: ignore[no-untyped-def]
+            high, low = (self.add_pairs(addend, pairs, factors) for addend, factors in parts)
+            return self.b.ashr(self.b.add(self.b.shl(high, high_shift), self.b.ashr(low, low_shift)), shift)
+
+        def add(*inputs):  # type: ignore[no-untyped-def]
+            flipped, totals = [self.b.xor(values, flip) for values in inputs], []
+            for half in range(2):
+                first, second = (self.b.bitcast(self.unpack(values, none, half), SHORTS) for values in flipped)
+                totals += [total(self.unpack(first, second, part)) for part in range(2)]
+            return self.limited(row, self.narrow_unpacked(totals))
+
+        return add
 
     def put(self, row, outputs):  # type: ignore[no-untyped-def]
         """Store (16 values, address, bytes, whether at all or None), four at a time, within the row's limits."""

@@ -1,7 +1,8 @@
 """ADD, SUB and MUL of two 8-bit maps of one shape, or of a map and a constant, which is repeated to that shape once.
 
-ADD and SUB are vector code with the reference kernel's factors. For MUL, and scales that do not fit, every pair of bytes has
-one result in a table, which the reference kernel computes once: 65536 bytes, indexed by 256 * first + second, unsigned.
+ADD and SUB are vector code, in fixed point where that gives the same results, else with the reference kernel's factors. For
+MUL, and scales that do not fit, every pair of bytes has one result in a table, which the reference kernel computes once: 65536
+bytes, indexed by 256 * first + second, unsigned.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 
 from npu.graph.dtype import DType
 from npu.numerics.arrays import Array
+from npu.numerics.byte_sums import PAIRS_OF_BYTES, every_pair_of_bytes, exact_fixed_point
 from npu.numerics.scaling import quantize_multiplier
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.common import quantized_range, require_quantized
@@ -19,14 +21,17 @@ from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.xnnpack.convolution import Site
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.kernels.row import LEFT_SHIFT, LOW_BITS, SUM_OPERAND
+from npu.runtime.xnnpack.kernels.run import run_alone
 from npu.runtime.xnnpack.memory import address
-from npu.runtime.xnnpack.operation import CompiledOperation
+from npu.runtime.xnnpack.operation import CompiledOperation, Rows
 from npu.runtime.xnnpack.packing import OutputLimits, Stage, scaled_stage
 from npu.runtime.xnnpack.tables import BYTES, table_of
 
 KINDS = ("ADD", "SUB", "MUL")
 _EVERY = np.arange(256, dtype=np.uint8)
 _ALL_PAIRS = np.repeat(_EVERY, 256), np.tile(_EVERY, 256)
+_GROUP = 64
+"""Elements of a row of a sum."""
 _LARGEST_SUM = (1 << 28) - 1
 """Of two operands."""
 
@@ -74,18 +79,49 @@ class Sums(_OfTwo):
             stage.finish,
         )
         self._limits = _limits(node).for_kernels()
+        self._limits["flip_inputs"] = 0x80808080 if self._is_signed else 0
+        fixed_point = self._fixed_point(operands.view(SUM_OPERAND))
+        self._fixed_point_numbers = None if fixed_point is None else site.store(fixed_point.view(np.uint8))
+
+    @property
+    def _is_signed(self) -> bool:
+        return self.node.output().dtype is DType.INT8
 
     def bind(self) -> None:
-        row, count = np.zeros((), r.JOB), self.node.output().elements
+        maps = [*(self._address(k) for k in range(2)), address(self.node.output().array)]
+        self.rows = self._row(maps, self.node.output().elements, self._fixed_point_numbers)[None]
+
+    def _row(self, maps: list[int], count: int, fixed_point: Array | None) -> Rows:
+        """The sum of `count` elements of maps at the first two addresses, at the third one."""
+        row = np.zeros((), r.JOB)
         row["kind"] = r.ADD_BYTES if self.node.kind == "ADD" else r.SUBTRACT_BYTES
-        row["rows"], row["width"], row["length"] = -(-count // 64), count, 8
         row["weights"], row["stage"] = address(self._operands), address(self._stage)
+        if fixed_point is not None and count >= _GROUP:
+            row["kind"], row["weights"] = r.FIXED_POINT_SUM, address(fixed_point)
+        row["rows"], row["width"] = -(-count // _GROUP), count
         row["limits"], row["finish"] = address(self._limits), self._finish
-        row["sign"] = 128 if self.node.output().dtype is DType.INT8 else 0
+        row["sign"] = 128 if self._is_signed else 0
         row["single"] = 1 if self.node.input(0).scale >= self.node.input(1).scale else 2
-        row["input"], row["input2"] = (self._address(k) for k in range(2))
-        row["out"] = address(self.node.output().array)
-        self.rows = row[None]
+        row["input"], row["input2"], row["out"] = maps
+        return row
+
+    def _fixed_point(self, operands: Rows) -> Array | None:
+        """FIXED_POINT, if there is one with the same result for every pair of bytes."""
+        outputs = np.empty((2, PAIRS_OF_BYTES), np.uint8)
+
+        def compute(out: Array, numbers: Array | None) -> None:
+            maps = [address(array) for array in (*every_pair_of_bytes(), out)]
+            run_alone(self._row(maps, PAIRS_OF_BYTES, numbers)[None].view(np.int64))
+
+        def is_exact(numbers: Array) -> bool:
+            compute(outputs[1], numbers)
+            return np.array_equal(*outputs)
+
+        compute(outputs[0], None)
+        factors = [side.scale / self.node.output().scale for side in (self.node.input(0), self.node.input(1))]
+        factors[1] *= 1 if self.node.kind == "ADD" else -1
+        zero_points = operands["offset"][:, 0].tolist()
+        return exact_fixed_point(factors, zero_points, float(self._limits["zero_point"][0][0]), is_exact)
 
 
 def _limits(node: OperatorNode) -> OutputLimits:

@@ -24,7 +24,8 @@ _STORING = 4
 """What 16 results of a product cost beside its multiplications."""
 _MORE_WORK = {r.FLOAT_TANH: 12, r.SOFTMAX_ROWS: 20, r.MOVE: 6}
 """How many times as long as a sum an elementwise job takes."""
-_SUM_OF_BYTES = 80
+_SUM_OF_BYTES = {r.ADD_BYTES: 80, r.SUBTRACT_BYTES: 80, r.FIXED_POINT_SUM: 30}
+"""What 64 elements cost."""
 _FEW_PIXELS = 64
 """Below, threads rather share the blocks of channels, so that each reads its own weights; with more, pixels, so that each reads
 what it wrote before."""
@@ -87,7 +88,8 @@ def _work_per_row(rows: Rows) -> Words:
     other = np.where(elementwise, rows["width"] // 4, other)
     for kind, times in _MORE_WORK.items():
         other = np.where(kinds == kind, times * other, other)
-    other = np.where(np.isin(kinds, (r.ADD_BYTES, r.SUBTRACT_BYTES)), _SUM_OF_BYTES, other)
+    for kind, cost in _SUM_OF_BYTES.items():
+        other = np.where(kinds == kind, cost, other)
     maxima = np.isin(kinds, range(r.MAX_FLOAT, r.MAX_UNSIGNED + 1))
     other = np.where(maxima, rows["segments"] * (1 + rows["width"] // 8), other)
     products = blocks * rows["length"] + _STORING * rows["groups"]

@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
 
 from npu.native import types as ty
-from npu.native.emit import BYTES, LANES, MANY_BYTES, SHORTS, choice
+from npu.native.emit import BYTES, LANES, MANY_BYTES, choice
 from npu.native.kernel import kernel
 from npu.native.memory import load_i64
 from sim.functional.kernels import rows as r
@@ -59,7 +58,7 @@ def _line(mode):  # type: ignore[no-untyped-def]
 
 def _fixed_point_line(e, args):  # type: ignore[no-untyped-def]
     row, first, second, out, width, tail = args
-    add = _fixed_point_sum(e, row)
+    add = e.fixed_point_sum(row, e.field_at(e.of_row(row, "operands"), r.OPERANDS, "fixed_point"))
 
     def joined(addresses):  # type: ignore[no-untyped-def]
         return e.joined([e.load(BYTES, address) for address in addresses])
@@ -101,7 +100,7 @@ def _dense_product(e, row):  # type: ignore[no-untyped-def]
 
 
 def _dense_sum(e, row):  # type: ignore[no-untyped-def]
-    add = _fixed_point_sum(e, row)
+    add = e.fixed_point_sum(row, e.field_at(e.of_row(row, "operands"), r.OPERANDS, "fixed_point"))
     return lambda a, b: add(e.load(MANY_BYTES, a), e.load(MANY_BYTES, b))
 
 
@@ -128,31 +127,6 @@ def _operand(e, operand, flip, mode):  # type: ignore[no-untyped-def]
         return e.round_away(e.merge(even, odd), *last)
 
     return fetch
-
-
-def _fixed_point_sum(e, row):  # type: ignore[no-untyped-def]
-    """What makes 64 outputs of 64 bytes of each input."""
-    at = e.field_at(e.of_row(row, "operands"), r.OPERANDS, "fixed_point")
-
-    def number(name):  # type: ignore[no-untyped-def]
-        return e.splat_word(e.field(at, r.FIXED_POINT, name))
-
-    flip, none = e.b.bitcast(e.limit(row, "flip_inputs"), MANY_BYTES), ir.Constant(MANY_BYTES, None)
-    parts = [(number(f"{part}_addend"), e.b.bitcast(number(f"{part}_factors"), SHORTS)) for part in ("high", "low")]
-    high_shift, low_shift, shift = number("high_shift"), number("low_shift"), number("shift")
-
-    def total(pairs):  # type: ignore[no-untyped-def]
-        high, low = (e.add_pairs(addend, pairs, factors) for addend, factors in parts)
-        return e.b.ashr(e.b.add(e.b.shl(high, high_shift), e.b.ashr(low, low_shift)), shift)
-
-    def add(*inputs):  # type: ignore[no-untyped-def]
-        flipped, totals = [e.b.xor(values, flip) for values in inputs], []
-        for half in range(2):
-            wide = [e.b.bitcast(e.unpack(values, none, half), SHORTS) for values in flipped]
-            totals += [total(e.unpack(*wide, part)) for part in range(2)]
-        return e.limited(row, e.narrow_unpacked(totals))
-
-    return add
 
 
 combine_line = choice(

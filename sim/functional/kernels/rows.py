@@ -12,6 +12,7 @@ from npu.machine.kernels.rows import integers
 from npu.native import types as ty
 from npu.native.kernel import RowsAt, kernel
 from npu.native.memory import compare_bytes, copy_bytes, load_i64, load_u8, store_8
+from npu.numerics.byte_sums import FIXED_POINT as FIXED_POINT
 from npu.numerics.output_stage import (  # rows name them
     CHANNELS as CHANNELS,
 )
@@ -101,16 +102,6 @@ CHECK = np.dtype(integers("region", "offset", "bytes", "copy"))
 OPERAND = np.dtype(integers("zero_point", "multiplier", "rounding", "shift", "rounding_term", "sign_mask", "right_shift"))
 """What is subtracted from an elementwise operation's input, made unsigned, and what the rest is multiplied with; the product
 and `rounding` are shifted twice."""
-FIXED_POINT = np.dtype(
-    integers(
-        "is_exact",  # whether it gives the bytes of the operation for all inputs
-        *("high_factors", "low_factors"),  # two 16-bit numbers each, of the first and the second input
-        *("high_addend", "low_addend"),
-        *("high_shift", "low_shift"),  # left of the sum of high products, right of the low ones
-        "shift",  # of both, which leaves the output
-    )
-)
-"""ADD and SUB in fixed point: products of the inputs, made unsigned, with factors of 32 bits in two parts."""
 OPERANDS = np.dtype([("first", OPERAND), ("second", OPERAND), ("mode", np.int64), ("fixed_point", FIXED_POINT)])
 """Both inputs of an elementwise operation, and what it does."""
 row_at, checks_at, operands_at = (RowsAt(ty.record(row)) for row in (ROW, CHECK, OPERANDS))

@@ -19,7 +19,7 @@ from npu.isa.operations import (
     Rounding,
     Scale,
 )
-from sim.functional import fixed_point
+from npu.numerics import byte_sums
 from sim.functional.kernels import rows
 from sim.functional.prepared import Tier
 from sim.machine import Machine
@@ -96,7 +96,7 @@ def test_halves_are_rounded_away_from_zero_in_fixed_point() -> None:
 
 
 def test_results_that_fixed_point_would_change_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fixed_point, "_NUDGES", ((0, 1 << 10),))  # a hundredth is added to results
+    monkeypatch.setattr(byte_sums, "_NUDGES", ((0, 1 << 10),))  # a hundredth is added to results
     bench = Workbench(1, plain=True)
     operation = sum_of_bytes(bench, ElementwiseMode.SUB, INT8, is_flat=True)
     for tier in FAST:

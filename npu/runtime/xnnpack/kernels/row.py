@@ -54,7 +54,8 @@ GEMM_FLOAT, GEMM_BYTE, GEMM_REAL, DEPTHWISE_FLOAT, DEPTHWISE_BYTE = range(5)
 COPY_ROWS, LOOK_UP_PAIRS, RESIZE, ADD_BYTES, SUBTRACT_BYTES, SUM_PIXELS = range(5, 11)
 FLOAT_ADD, FLOAT_SUBTRACT, FLOAT_MULTIPLY, FLOAT_DIVIDE, FLOAT_SQUARED_DIFFERENCE, FLOAT_CLAMP, FLOAT_TANH = range(11, 18)
 SOFTMAX_ROWS, MOVE, FLIP_ROWS = range(18, 21)
-MAX_FLOAT, MAX_SIGNED, MAX_UNSIGNED, LOOK_UP = range(21, 25)
+MAX_FLOAT, MAX_SIGNED, MAX_UNSIGNED, LOOK_UP, FIXED_POINT_SUM = range(21, 26)
+"""The last one is of 8-bit maps, with FIXED_POINT."""
 FLOAT_STAGE = np.dtype([("bias", np.float32, (16,))])
 REAL_STAGE = np.dtype([("bias", np.int32, (16,)), ("scale", np.float64, (16,))])
 """What products of floats, and those that are scaled in double precision, have for every 16 channels; others have CHANNELS."""

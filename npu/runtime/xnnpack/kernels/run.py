@@ -16,7 +16,7 @@ if is_making():
     from npu.runtime.xnnpack.kernels.floats import float_pairs, softmax_rows
     from npu.runtime.xnnpack.kernels.gemm import gemm
     from npu.runtime.xnnpack.kernels.pooling import maxima
-    from npu.runtime.xnnpack.kernels.sums import flip_rows, sum_bytes, sum_pixels
+    from npu.runtime.xnnpack.kernels.sums import add_bytes, flip_rows, sum_bytes, sum_pixels
 
 
 @kernel(ty.void(r.JOB_ROW, ty.int64, ty.int64))
@@ -93,6 +93,8 @@ def run_part(at, first, last):  # type: ignore[no-untyped-def]
         resize_bilinear(row, first, last)
     elif kind == r.ADD_BYTES or kind == r.SUBTRACT_BYTES:
         sum_bytes(at, first, last)
+    elif kind == r.FIXED_POINT_SUM:
+        add_bytes(at, first, last)
     elif kind == r.SUM_PIXELS:
         sum_pixels(row, first, last)
     elif r.FLOAT_ADD <= kind <= r.FLOAT_TANH:

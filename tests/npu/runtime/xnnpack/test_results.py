@@ -15,6 +15,7 @@ from constraints.xnnpack import FLOAT, QUANTIZED
 from npu.graph import attributes as at
 from npu.graph.attributes import FusedActivation, Padding
 from npu.graph.dtype import DType
+from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.operation import CompiledOperation
 
 from tests.support.builder import ModelBuilder
@@ -390,6 +391,38 @@ def test_constants_are_repeated_to_the_shape_of_the_map(
     (operation,) = delegate.partitions[0].operations
     assert isinstance(operation, CompiledOperation)
     assert operation.is_compiled is (out == (3, 4, 5))
+
+
+def kinds_of_sums(
+    dtype: DType, kind: str, extra: int, scales: tuple[float, ...], activation: FusedActivation = FusedActivation.NONE
+) -> set[int]:
+    """As which jobs a sum of every pair of bytes, and some more, runs; all as the reference kernel has them."""
+    pairs, fill = np.arange(1 << 16), np.zeros(extra, np.uint8)
+    given = [
+        np.concatenate([side, fill]).astype(np.uint8).view(dtype.numpy or np.int8)[None] for side in (pairs >> 8, pairs & 255)
+    ]
+    b = ModelBuilder()
+    operands = [b.input(given[0].shape, dtype, scale=scale, zero_point=zp) for scale, zp in zip(scales, (3, 7), strict=False)]
+    options = at.AddOptions(activation) if kind == "ADD" else at.SubOptions(activation)
+    b.output(b.op(kind, operands, given[0].shape, dtype, scale=scales[2], zero_point=1, attributes=options))
+    content = b.build()
+    interpreter, delegate = delegated(content, qs8=True, qu8=True)
+    np.testing.assert_array_equal(run(interpreter, given)[0], run_reference(content, given)[0])
+    return {int(op.rows["kind"][0]) for op in delegate.partitions[0].operations if isinstance(op, CompiledOperation)}
+
+
+@pytest.mark.parametrize("kind", ["ADD", "SUB"])
+@pytest.mark.parametrize("activation", [FusedActivation.NONE, FusedActivation.RELU])
+@pytest.mark.parametrize(("dtype", "extra"), [(INT8, 0), (UINT8, 0), (INT8, 5)])
+def test_sums_of_every_pair_of_bytes_equal_the_reference(
+    kind: str, activation: FusedActivation, dtype: DType, extra: int
+) -> None:
+    for scales in [(0.1, 0.1, 0.1), *np.random.default_rng(1).uniform(0.01, 0.1, (3, 3)).tolist()]:
+        assert kinds_of_sums(dtype, kind, extra, scales, activation) == {r.FIXED_POINT_SUM}
+
+
+def test_sums_with_many_halves_run_with_the_reference_kernel_s_factors() -> None:
+    assert kinds_of_sums(INT8, "ADD", 0, (0.05, 0.02, 0.06)) == {r.ADD_BYTES}
 
 
 @pytest.mark.parametrize("dtype", [INT8, UINT8])
