@@ -17,7 +17,7 @@ from npu.errors import SimulationError, StreamError
 from npu.hardware.variant import Accelerator
 from npu.isa.families import family_of
 from npu.isa.family import WeightUse, weight_shape
-from npu.isa.operations import Convolution, DepthwiseConvolution, ElementType, FeatureMap, KernelOperation
+from npu.isa.operations import Convolution, DepthwiseConvolution, ElementType, FeatureMap
 from npu.isa.weight_stream.decode import GroupedStream, GroupedWeights
 from npu.native.call import array_address
 from npu.native.cpu import current
@@ -25,8 +25,17 @@ from npu.native.types import offset_of
 from npu.numerics.arrays import Ints
 from npu.records import dataclass
 from sim.functional.kernels import rows as r
-from sim.functional.kernels.output import scale_channels
-from sim.functional.kernels.pack import IMPOSSIBLE, PACKED, make_channels, make_stage, pack, summarise
+from sim.functional.kernels.pack import (
+    CONSTANT_SCALE,
+    CONSTANT_SHIFT,
+    IMPOSSIBLE,
+    PACKED,
+    constant_channels,
+    make_channels,
+    make_stage,
+    pack,
+    summarise,
+)
 from sim.functional.kernels.values import NUMBERS, zeroed
 from sim.functional.weights import Bytes, ConstantBytes, DecodedConstants, scale_records, weight_orders
 from sim.inconsistent import output_limits
@@ -194,11 +203,11 @@ class Packing:
         """The numbers of a PACKED that are the operation's own."""
         ifm, ofm = self.operation.ifm, self.operation.ofm
         zero_point = ofm.zero_point - unsigned_offset(ofm.element)
-        is_clamped = output_limits(self.operation)[0] >= ofm.zero_point
-        return self.order.block_bytes, self.blocks, ofm.depth, _input_offset(ifm), _reach(ifm), zero_point, is_clamped
+        clamp = [limit - ofm.zero_point for limit in output_limits(self.operation)]
+        return self.order.block_bytes, self.blocks, ofm.depth, _input_offset(ifm), _reach(ifm), zero_point, *clamp
 
 
-_NUMBERS = ("length", "blocks", "depth", "input_offset", "reach", "zero_point", "is_clamped")
+_NUMBERS = ("length", "blocks", "depth", "input_offset", "reach", "zero_point", "low", "high")
 
 
 def pack_streams(
@@ -312,9 +321,11 @@ def pack_constants(packing: Packing, table: npt.NDArray[np.void], constants: Dec
     is_plain = n["finish"] != r.SUM
     bound = spread + np.abs(biases)
     if is_plain and (shifts.max() > _MAX_FLOOR_SHIFT or bound.max() >= LIMIT):
-        values, is_constant = _constant_channels(operation, biases, spread, scales, shifts)
-        biases, scales = np.where(is_constant, values << 10, biases), np.where(is_constant, 1 << 30, scales)
-        shifts, sums, spread = np.where(is_constant, 40, shifts), sums * ~is_constant, spread * ~is_constant
+        results, is_constant = np.empty(depth, np.int64), np.empty(depth, np.bool_)
+        clamp = (limit - operation.ofm.zero_point for limit in output_limits(operation))
+        constant_channels(biases, spread, scales, shifts, int(operation.rounding), *clamp, results, is_constant)
+        biases, scales = np.where(is_constant, results << 10, biases), np.where(is_constant, CONSTANT_SCALE, scales)
+        shifts, sums, spread = np.where(is_constant, CONSTANT_SHIFT, shifts), sums * ~is_constant, spread * ~is_constant
         terms, bound = [term * ~is_constant[:, None] for term in terms], spread + np.abs(biases)
     biases = biases - _input_offset(ifm) * sums[0]
     is_clamped = output_limits(operation)[0] >= operation.ofm.zero_point
@@ -363,19 +374,3 @@ def _split(weights: Weights) -> list[Weights]:
         terms.append(np.clip(weights, -128, 127))
         weights = weights - terms[-1]
     return terms
-
-
-def _constant_channels(
-    operation: KernelOperation, biases: Ints, spread: Ints, scales: Ints, shifts: Ints
-) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """(result less the zero point, whether it is the same for all sums within `spread` of the bias) of every channel.
-
-    Converters give channels whose weights are all but zero such constants, with biases and shifts beyond all others.
-    """
-    low, high = output_limits(operation)
-    zero_point = operation.ofm.zero_point
-    ends = np.stack([biases - spread, biases + spread])[None]
-    is_small = np.abs(ends).max((0, 1)) < 1 << 31  # so that the product fits 64 bits and grows with the sum
-    scale_channels(ends, scales, shifts, np.int64(operation.rounding))
-    values = np.clip(ends[0], low - zero_point, high - zero_point)
-    return values[0], is_small & (values[0] == values[1])

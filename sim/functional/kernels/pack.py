@@ -8,6 +8,7 @@ from npu.machine.kernels.rows import integers
 from npu.native import types as ty
 from npu.native.kernel import RowsAt, keep, kernel
 from npu.numerics.output_stage import CHANNELS, FLOOR, REQUANTIZE, STAGE_ARGUMENTS, fill_channels
+from sim.functional.kernels.output import DOUBLE, rounding_shift
 
 GROUP_BYTES = 64
 """What 16 channels have of the weights for four inputs."""
@@ -62,12 +63,31 @@ PACKED = np.dtype(
         "input_offset",  # what the kernels' inputs are larger by than the operation's
         "reach",  # largest magnitude of the operation's inputs
         "zero_point",  # of the output
-        "is_clamped",  # whether no negative result is left
+        *("low", "high"),  # of the clamp, less the zero point
         "finish",  # filled in: the output stage, or IMPOSSIBLE
     )
 )
 """An operation whose weights are packed."""
 _stage_at, _bytes_at, _words_at = (RowsAt(element, has_length=True) for element in (ty.record(CHANNELS), ty.int8, ty.int64))
+
+
+CONSTANT_SCALE, CONSTANT_SHIFT = 1 << 30, 40
+"""With which a bias of the result, 10 bits to the left, gives that result."""
+
+
+@kernel(ty.void(*[ty.int64[::1]] * 4, *[ty.int64] * 3, ty.int64[::1], ty.boolean[::1]))
+def constant_channels(biases, spreads, scales, shifts, rounding, low, high, results, is_constant):  # type: ignore[no-untyped-def]
+    """The result less the zero point of every channel, and whether it is the same for all sums within the spread of the bias.
+
+    Converters give channels whose weights are all but zero such constants, with biases and shifts beyond all others.
+    """
+    for c in range(biases.shape[0]):
+        least, most = biases[c] - spreads[c], biases[c] + spreads[c]
+        is_constant[c] = False
+        if max(abs(least), abs(most)) < np.int64(1) << 31:  # so that the product fits 64 bits and grows with the sum
+            first = min(max(rounding_shift(least * scales[c], shifts[c], rounding, 31), low), high)
+            last = min(max(rounding_shift(most * scales[c], shifts[c], rounding, 31), low), high)
+            results[c], is_constant[c] = first, first == last
 
 
 @kernel(ty.void(ty.record(PACKED)[::1], ty.int64[::1], ty.int64[::1], ty.int64[::1], ty.int64, ty.int64))
@@ -77,30 +97,56 @@ def make_channels(operations, biases, scales, shifts, limit, max_shift):  # type
     moved, bounds = np.empty(size, np.int64), np.empty(size, np.int64)
     for index in range(operations.shape[0]):
         one = operations[index]
-        first, depth = one.first, one.depth
-        bound = _sum_up(one, biases, moved, bounds)
-        low, high = np.int64(64), np.int64(0)
-        for c in range(first, first + depth):
-            low, high = min(low, shifts[c]), max(high, shifts[c])
-        is_floor = one.is_clamped != 0 and low >= 32
-        one.finish = FLOOR if is_floor else REQUANTIZE
-        stage, at = _stage_at(one.stage, one.blocks), 8 * first
-        own_biases, own_bounds = _words_at(moved.ctypes.data + at, depth), _words_at(bounds.ctypes.data + at, depth)
+        at, depth = 8 * one.first, one.depth
+        own_biases, own_bounds = _words_at(biases.ctypes.data + at, depth), _words_at(bounds.ctypes.data + at, depth)
         own_scales, own_shifts = _words_at(scales.ctypes.data + at, depth), _words_at(shifts.ctypes.data + at, depth)
-        if (
-            high > max_shift
-            or bound >= limit
-            or not fill_channels(own_biases, own_scales, own_shifts, own_bounds, one.zero_point, limit, is_floor, stage)
+        own_moved = _words_at(moved.ctypes.data + at, depth)
+        _sum_up(one, own_biases, own_moved, own_bounds)
+        if not _is_within(own_bounds, own_shifts, depth, limit, max_shift):
+            _use_constants(one, own_biases, own_scales, own_shifts, own_moved, own_bounds)
+        low = np.int64(64)
+        for c in range(depth):
+            low = min(low, own_shifts[c])
+        is_floor, stage = one.low >= 0 and low >= 32, _stage_at(one.stage, one.blocks)
+        one.finish = FLOOR if is_floor else REQUANTIZE
+        if not _is_within(own_bounds, own_shifts, depth, limit, max_shift) or not fill_channels(
+            own_moved, own_scales, own_shifts, own_bounds, one.zero_point, limit, is_floor, stage
         ):
             one.finish = IMPOSSIBLE
-    keep(moved, bounds, scales, shifts)
+    keep(moved, bounds, biases, scales, shifts)
 
 
-@kernel(ty.int64(ty.record(PACKED), ty.int64[::1], ty.int64[::1], ty.int64[::1]))
+@kernel(ty.boolean(ty.int64[::1], ty.int64[::1], ty.int64, ty.int64, ty.int64))
+def _is_within(bounds, shifts, depth, limit, max_shift):  # type: ignore[no-untyped-def]
+    bound, shift = np.int64(0), np.int64(0)
+    for c in range(depth):
+        bound, shift = max(bound, bounds[c]), max(shift, shifts[c])
+    return bound < limit and shift <= max_shift
+
+
+@kernel(ty.void(ty.record(PACKED), *[ty.int64[::1]] * 5))
+def _use_constants(one, biases, scales, shifts, moved, bounds):  # type: ignore[no-untyped-def]
+    """Make channels that always have the same result ones without weights."""
+    depth, groups = one.depth, _bytes_at(one.groups, one.blocks * one.length)
+    results, is_constant, spreads = np.empty(depth, np.int64), np.empty(depth, np.bool_), np.empty(depth, np.int64)
+    for c in range(depth):
+        spreads[c] = bounds[c] - abs(biases[c])
+    constant_channels(biases, spreads, scales, shifts, np.int64(DOUBLE), one.low, one.high, results, is_constant)
+    for c in range(depth):
+        if is_constant[c]:
+            moved[c] = results[c] << 10
+            bounds[c], scales[c], shifts[c] = abs(moved[c]), np.int64(CONSTANT_SCALE), np.int64(CONSTANT_SHIFT)
+            first = c // 16 * one.length + c % 16 * 4
+            for at in range(first, first + one.length, GROUP_BYTES):
+                for k in range(4):
+                    groups[at + k] = np.int8(0)
+
+
+@kernel(ty.void(ty.record(PACKED), ty.int64[::1], ty.int64[::1], ty.int64[::1]))
 def _sum_up(one, biases, moved, bounds):  # type: ignore[no-untyped-def]
-    """Fill `moved` with biases for the kernels' inputs, `bounds` with largest magnitudes of sums; the largest of them."""
+    """Fill `moved` with biases for the kernels' inputs, `bounds` with largest magnitudes of sums."""
     totals, magnitudes = np.empty(GROUP_BYTES, np.int32), np.empty(GROUP_BYTES, np.int32)
-    groups, bound = _bytes_at(one.groups, one.blocks * one.length), np.int64(0)
+    groups = _bytes_at(one.groups, one.blocks * one.length)
     for block in range(one.blocks):
         totals[:] = 0
         magnitudes[:] = 0
@@ -110,9 +156,7 @@ def _sum_up(one, biases, moved, bounds):  # type: ignore[no-untyped-def]
                 totals[np.uint64(k)] += value
                 magnitudes[np.uint64(k)] += abs(value)
         for lane in range(min(np.int64(16), one.depth - 16 * block)):
-            total, magnitude, c = np.int64(0), np.int64(0), one.first + 16 * block + lane
+            total, magnitude, c = np.int64(0), np.int64(0), 16 * block + lane
             for k in range(4 * lane, 4 * lane + 4):
                 total, magnitude = total + totals[k], magnitude + magnitudes[k]
             moved[c], bounds[c] = biases[c] - one.input_offset * total, magnitude * one.reach + abs(biases[c])
-            bound = max(bound, bounds[c])
-    return bound
