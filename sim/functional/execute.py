@@ -105,7 +105,7 @@ def _prepare_pooling(operation: Pooling, arithmetic: FamilyArithmetic, n: np.voi
 
 
 def _prepare_elementwise(operation: Elementwise, arithmetic: FamilyArithmetic, n: np.void) -> None:
-    n["combination"] = combination(operation, arithmetic)
+    n["combination"] = tuple(combination(operation, arithmetic).values())
     n["is_combined"] = 1
     ifm, ifm2 = operation.ifm, operation.ifm2
     if ifm2 is not None:
@@ -213,8 +213,8 @@ def _stage(
     return function, ofm.zero_point, low, high, kind, table, is_raw, *rescaling
 
 
-def combination(operation: Elementwise, arithmetic: FamilyArithmetic) -> npt.NDArray[np.void]:
-    """An elementwise operation as the kernel `combine` takes it.
+def combination(operation: Elementwise, arithmetic: FamilyArithmetic) -> dict[str, int]:
+    """The fields of an `output.COMBINATION`, an elementwise operation as the kernel `combine` takes it.
 
     MUL saturates at 32 bits and SHL wraps: SOFTMAX of Vela 3 and 4 doubles a number in (1/2, 1] by MUL for that reason.
     """
@@ -227,23 +227,21 @@ def combination(operation: Elementwise, arithmetic: FamilyArithmetic) -> npt.NDA
         scale, scaling, opa_scale, opb = 1, 0, 1, 1
     elif scaling == 0:
         opa_scale, opb = opa_scale & 0xFFFF, opb & 0xFFFF
-    return np.array(
-        (
-            operation.mode,
-            scale,
-            shift,
-            operation.rounding,
-            scaling,
-            opa_scale,
-            opa_shift,
-            opb,
-            arithmetic.operand_shifts[bits],
-            operation.operand_rounding,
-            operation.is_reversed and operation.mode not in (ElementwiseMode.LRELU, ElementwiseMode.ABS, ElementwiseMode.CLZ),
-            operation.ofm.element.bits == 32,
-        ),
-        output.COMBINATION,
+    numbers = (
+        operation.mode,
+        scale,
+        shift,
+        operation.rounding,
+        scaling,
+        opa_scale,
+        opa_shift,
+        opb,
+        arithmetic.operand_shifts[bits],
+        operation.operand_rounding,
+        operation.is_reversed and operation.mode not in (ElementwiseMode.LRELU, ElementwiseMode.ABS, ElementwiseMode.CLZ),
+        operation.ofm.element.bits == 32,
     )
+    return dict(zip(output.COMBINATION.names or (), numbers, strict=True))
 
 
 def _check_dma(operation: Dma, memory: NpuMemory) -> None:

@@ -7,7 +7,7 @@ those have changed. An operation that the kernels cannot run exactly keeps the k
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -31,12 +31,13 @@ from npu.isa.operations import (
     Upscale,
     WindowOperation,
 )
+from npu.layouts import dense_steps
 from npu.numerics.arrays import Ints
 from sim.functional.execute import combination, prepare, prepare_output
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.pack import make_stage
 from sim.functional.kernels.values import zeroed
-from sim.functional.packing import LIMIT, PackedOrder, PlannedRow, unsigned_offset
+from sim.functional.packing import LIMIT, PackedOrder, PlannedRow, form_of, unsigned_offset
 from sim.inconsistent import output_limits
 from sim.memory import MAX_REGIONS, NpuMemory, brick_stride, feature_map_ranges, pixel_stride
 
@@ -64,6 +65,8 @@ def make_row(operation: Operation, memory: NpuMemory) -> PlannedRow:
         prepare(operation, memory.arithmetic, row.new_values())
     if row.kind not in (r.CONVOLUTION, r.DEPTHWISE):
         row.fields["kind"] = row.kind
+    elif isinstance(operation, Convolution | DepthwiseConvolution):
+        row.form = form_of(row, operation)
     return row
 
 
@@ -287,12 +290,8 @@ def _fill_depthwise(row: PlannedRow, operation: DepthwiseConvolution, memory: Np
     else:
         offsets = _fill_padding(row, ifm, IfmPadding(), ifm.height, ifm.width)
         n["in_pixel"], n["in_brick"] = ifm.depth, 16
-    height = kernel.height
-    rows = np.full((ofm.height, height), -1, np.int64)
-    for k in range(height):
-        y = np.arange(ofm.height) * kernel.stride_y + k * kernel.dilation_y - padding.top
-        inside = (y >= 0) & (y < ifm.height)
-        rows[inside, k] = offsets[y[inside]]
+    y = _steps(-padding.top, ofm.height, kernel.stride_y)[:, None] + _steps(0, kernel.height, kernel.dilation_y)
+    rows = np.where((y >= 0) & (y < ifm.height), offsets[np.clip(y, 0, ifm.height - 1)], -1)
     row.order = _parts(kernel, padding.left)
     n |= row.order.fields
     n["in_table"], n["in_width"], n["stride"] = row.table("in", rows), ifm.width, kernel.stride_x
@@ -329,18 +328,17 @@ def _fill_elementwise(row: PlannedRow, operation: Elementwise, memory: NpuMemory
     if operands is None:
         return
     _fill_output(row, operation, pixels=False)
-    ones, stage = np.ones(16, np.int64), zeroed(r.CHANNELS)
-    zero_point = operation.ofm.zero_point - unsigned_offset(operation.ofm.element)
-    scales, shifts = numbers["scale"] * ones, numbers["shift"] * ones
-    if not make_stage(0 * ones, scales, shifts, bound * ones, zero_point, LIMIT, False, stage):
+    stage, zero_point = zeroed(r.CHANNELS), operation.ofm.zero_point - unsigned_offset(operation.ofm.element)
+    lanes = np.repeat(np.array([[0], [numbers["scale"]], [numbers["shift"]], [bound]]), 16, axis=1)
+    if not make_stage(*lanes, zero_point, LIMIT, False, stage):
         return
     n["stage"] = row.table("stage", stage)
     n["operands"] = row.table("operands", operands)
     for fm, side in ((first, "in"), (second, "in2")):
-        offsets = np.broadcast_to(_row_offsets(fm), operation.ofm.height)
+        offsets = _row_offsets(fm) if fm.height > 1 else np.repeat(_row_offsets(fm), operation.ofm.height)
         n[f"{side}_table"] = row.table(side, offsets)
-        n[f"{side}_region"], n[f"{side}_brick"] = fm.region, brick_stride(fm)
-        n[f"{side}_pixel"] = pixel_stride(fm) if fm.width == operation.ofm.width else 0
+        _, pixel, n[f"{side}_brick"] = fm.steps
+        n[f"{side}_region"], n[f"{side}_pixel"] = fm.region, pixel if fm.width == operation.ofm.width else 0
     _flatten(row, operation, [first, second, operation.ofm], memory)
     row.kind = r.ELEMENTWISE
 
@@ -360,23 +358,23 @@ def _flatten(row: PlannedRow, operation: Elementwise, maps: list[FeatureMap], me
 
 def _is_dense(fm: FeatureMap) -> bool:
     """Whether a map of one tile has no gaps."""
-    steps = fm.depth, 16, fm.width * fm.depth
-    if fm.layout is Layout.NHCWB16:
-        steps = 16, 16 * fm.width, fm.width * -(-fm.depth // 16) * 16
-    return (pixel_stride(fm), brick_stride(fm), fm.stride_y) == steps and (fm.layout is Layout.NHWC or fm.depth % 16 == 0)
+    is_bricked = fm.layout is Layout.NHCWB16
+    return fm.steps == dense_steps(fm.width, fm.depth, fm.element.bytes, is_bricked=is_bricked) and (
+        not is_bricked or fm.depth % 16 == 0
+    )
 
 
 def _operands(
-    operation: Elementwise, numbers: npt.NDArray[np.void], first: FeatureMap, second: FeatureMap
+    operation: Elementwise, numbers: Mapping[str, int], first: FeatureMap, second: FeatureMap
 ) -> tuple[npt.NDArray[np.void] | None, int]:
-    """`OPERANDS`, and a bound of the sum; `numbers` is the operation's COMBINATION."""
-    left_shift, opa_scale, opa_shift = (int(numbers[name]) for name in ("left_shift", "opa_scale", "opa_shift"))
+    """`OPERANDS`, and a bound of the sum; `numbers` is the operation's `combination`."""
+    left_shift, opa_scale, opa_shift = (numbers[name] for name in ("left_shift", "opa_scale", "opa_shift"))
     implicit = (1 << left_shift - 1, 0)
     pairs = {
-        0: ((opa_scale, 0), (int(numbers["opb_scale"]), 0)),
+        0: ((opa_scale, 0), (numbers["opb_scale"], 0)),
         1: ((opa_scale, opa_shift), implicit),
         2: (implicit, (opa_scale, opa_shift)),
-    }[int(numbers["operand_scaling"])]
+    }[numbers["operand_scaling"]]
     reaches = [max(fm.element.maximum - fm.zero_point, fm.zero_point - fm.element.minimum) for fm in (first, second)]
     zero_points = [fm.zero_point + 128 - unsigned_offset(fm.element) for fm in (first, second)]
     operands, bound = [], 0

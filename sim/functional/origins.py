@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from npu.isa.decoded import PLACES_OF, Alike
 from npu.isa.operations import Convolution, DepthwiseConvolution, Dma
 from npu.native.call import array_address
-from sim.functional.weights import Bytes, ConstantBytes, source_places
+from sim.functional.weights import Bytes, ConstantBytes, ConstantRange, source_columns
 from sim.memory import NpuMemory
 
 ConstantPlace = tuple[int, int]
@@ -22,24 +22,27 @@ ConstantPlace = tuple[int, int]
 
 def constant_origins(alike: Alike, memory: NpuMemory) -> Iterator[tuple[int, ConstantBytes]]:
     """The index of every convolution, and the bytes that its `source_ranges` are going to have."""
-    transfers, bases = _Transfers(), memory.bases.tolist()
+    transfers, bases, regions = _Transfers(), memory.bases.tolist(), dict(memory.regions)
     kinds = [alike.decoded[first].operation for first in alike.firsts]
+    columns = [source_columns(one) if isinstance(one, Convolution | DepthwiseConvolution) else [] for one in kinds]
+    is_transfer = [isinstance(one, Dma) for one in kinds]
     for index, (kind, places) in enumerate(zip(alike.of.tolist(), alike.places.tolist(), strict=True)):
-        operation = kinds[kind]
-        if isinstance(operation, Dma):
-            transfers.add(operation, *places[PLACES_OF["dma"]])
-        elif isinstance(operation, Convolution | DepthwiseConvolution):
-            source, addresses = list[Bytes](), list[int]()
-            ranges = source_places(operation, places)
-            for part in ranges:
-                region, start = transfers.origin(*part)
-                data, address = memory.regions[region][start : start + part[2]], bases[region] + start
-                if region not in memory.constants:
-                    data = data.copy()
-                    address = array_address(data)
-                source.append(data)
-                addresses.append(address)
-            yield index, ConstantBytes(operation, ranges, source, addresses)
+        if is_transfer[kind]:
+            transfers.add(kinds[kind], *places[PLACES_OF["dma"]])
+        if not columns[kind]:
+            continue
+        ranges, source, addresses = list[ConstantRange](), list[Bytes](), list[int]()
+        for region, column in columns[kind]:
+            start, size = places[column], places[column + 1]
+            ranges.append((region, start, size))
+            origin, at = transfers.origin(region, start, size)
+            data, address = regions[origin][at : at + size], bases[origin] + at
+            if origin not in memory.constants:
+                data = data.copy()
+                address = array_address(data)
+            source.append(data)
+            addresses.append(address)
+        yield index, ConstantBytes(kinds[kind], ranges, source, addresses)
 
 
 class _Transfers:

@@ -103,6 +103,8 @@ class PlannedRow:
     """What `numbers["kind"]` becomes once constants are there."""
     arrays: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     order: PackedOrder | None = None
+    form: PackedForm | None = None
+    """Of constants that `pack_streams` takes."""
     limits: npt.NDArray[np.void] | None = None
     """Shared with other rows."""
     sums_bytes: int = 0
@@ -165,6 +167,36 @@ def unsigned_offset(element: ElementType) -> int:
 
 
 @dataclass(slots=True, eq=False)
+class PackedForm:
+    """What `pack_streams` makes of the constants of operations with one plan, wherever these are."""
+
+    operation: Convolution | DepthwiseConvolution
+    """One of them."""
+    order: PackedOrder
+    numbers: tuple[int, ...] = field(init=False)
+    """The numbers of a PACKED that are the operation's own."""
+    weights_bytes: int = field(init=False)
+    """Packed weights."""
+    grouped: Sequence[GroupedWeights] = ()
+    """How the weights of each core are packed, once that was asked for."""
+
+    def __post_init__(self) -> None:
+        ifm, ofm, order = self.operation.ifm, self.operation.ofm, self.order
+        blocks = -(-ofm.depth // 16)
+        zero_point = ofm.zero_point - unsigned_offset(ofm.element)
+        clamp = [limit - ofm.zero_point for limit in output_limits(self.operation)]
+        self.numbers = order.block_bytes, blocks, ofm.depth, _input_offset(ifm), _reach(ifm), zero_point, *clamp
+        self.weights_bytes = blocks * order.block_bytes
+
+
+def form_of(row: PlannedRow, operation: Convolution | DepthwiseConvolution) -> PackedForm | None:
+    """The form of the constants of an operation; None if `pack_streams` does not take them."""
+    if row.kind == r.GENERAL or row.order is None or row.order.places.size > _MAX_INPUTS or row.fields.get("finish") == r.SUM:
+        return None
+    return PackedForm(operation, row.order)
+
+
+@dataclass(slots=True, eq=False)
 class Packing:
     """An operation whose constants are to be packed."""
 
@@ -172,39 +204,12 @@ class Packing:
     """Of its row in the table."""
     row: PackedRow
     constants: ConstantBytes
-    is_common: bool = field(init=False)
-    """Whether `pack_streams` takes it."""
-    blocks: int = field(init=False)
-    """Groups of 16 output channels."""
-
-    def __post_init__(self) -> None:
-        planned = self.row.planned
-        is_product = planned.kind != r.GENERAL and planned.order is not None and planned.order.places.size <= _MAX_INPUTS
-        self.is_common = is_product and planned.fields.get("finish") != r.SUM
-        self.blocks = -(-self.operation.ofm.depth // 16)
 
     @property
-    def operation(self) -> Convolution | DepthwiseConvolution:
-        """The operation, but for its places."""
-        return self.constants.operation
-
-    @property
-    def order(self) -> PackedOrder:
-        """What the kernels read."""
-        assert self.row.planned.order is not None
-        return self.row.planned.order
-
-    @property
-    def weights_bytes(self) -> int:
-        """Packed weights."""
-        return self.blocks * self.order.block_bytes
-
-    def numbers(self) -> tuple[int, ...]:
-        """The numbers of a PACKED that are the operation's own."""
-        ifm, ofm = self.operation.ifm, self.operation.ofm
-        zero_point = ofm.zero_point - unsigned_offset(ofm.element)
-        clamp = [limit - ofm.zero_point for limit in output_limits(self.operation)]
-        return self.order.block_bytes, self.blocks, ofm.depth, _input_offset(ifm), _reach(ifm), zero_point, *clamp
+    def form(self) -> PackedForm:
+        """What `pack_streams` makes of them, if it takes them."""
+        assert self.row.planned.form is not None
+        return self.row.planned.form
 
 
 _NUMBERS = ("length", "blocks", "depth", "input_offset", "reach", "zero_point", "low", "high")
@@ -213,22 +218,24 @@ _NUMBERS = ("length", "blocks", "depth", "input_offset", "reach", "zero_point", 
 def pack_streams(
     packings: Sequence[Packing], table: npt.NDArray[np.void], accelerator: Accelerator, num_threads: int = 1
 ) -> None:
-    """Pack the constants of operations that are common, of the rows of a table. Raises SimulationError.
+    """Pack the constants of operations that have a form, of the rows of a table. Raises SimulationError.
 
     A row stays GENERAL if that takes what `pack_constants` does for constants beyond the common.
     """
     if not packings:
         return
-    packed = np.zeros(len(packings), PACKED)
-    for name, column in zip(_NUMBERS, np.array([packing.numbers() for packing in packings], np.int64).T, strict=True):
+    forms, packed = [packing.form for packing in packings], np.zeros(len(packings), PACKED)
+    for name, column in zip(_NUMBERS, np.array([form.numbers for form in forms], np.int64).T, strict=True):
         packed[name] = column
     sizes, blocks, depths = packed["length"] * packed["blocks"], packed["blocks"], packed["depth"]
     weights, stages = _aligned_zeros(int(sizes.sum())), zeroed(r.CHANNELS, int(blocks.sum()))
     packed["groups"], packed["first"] = array_address(weights) + _starts(sizes), _starts(depths)
     packed["stage"] = stages.ctypes.data + _starts(blocks) * r.CHANNELS_BYTES
+    constants = [packing.constants for packing in packings]
+    _group_weights(forms, accelerator)
     try:
-        fits = _decode_weights(packings, packed["groups"].tolist(), accelerator, num_threads)
-        channels = _decode_channels(packings, depths.tolist(), accelerator)
+        fits = _decode_weights(forms, constants, packed["groups"].tolist(), accelerator, num_threads)
+        channels = _decode_channels(forms, constants, accelerator)
     except StreamError as error:
         raise SimulationError(str(error)) from error
     make_channels(packed, *channels, LIMIT, _MAX_FLOOR_SHIFT)
@@ -257,37 +264,49 @@ def _parts(array: npt.NDArray[Element], sizes: Ints) -> list[npt.NDArray[Element
     return [array[end - size : end] for size, end in zip(sizes.tolist(), np.cumsum(sizes).tolist(), strict=True)]
 
 
+def _group_weights(forms: Sequence[PackedForm], accelerator: Accelerator) -> None:
+    """Say how weights are packed, where that is not known yet."""
+    format, known = family_of(accelerator.product).weights, dict[tuple[object, ...], Sequence[GroupedWeights]]()
+    for form in forms:
+        if not form.grouped:
+            operation, order, shape = form.operation, form.order, weight_shape(form.operation)
+            key = order, WeightUse.of(operation), shape
+            if key not in known:
+                orders = weight_orders(operation, accelerator)
+                known[key] = [format.grouped(shape, one, order.places, order.block_bytes) for one in orders]
+            form.grouped = known[key]
+
+
 def _decode_weights(
-    packings: Sequence[Packing], groups: Sequence[int], accelerator: Accelerator, num_threads: int
+    forms: Sequence[PackedForm],
+    constants: Sequence[ConstantBytes],
+    groups: Sequence[int],
+    accelerator: Accelerator,
+    num_threads: int,
 ) -> npt.NDArray[np.bool_]:
     """Decode the weights of operations to the addresses of their groups; whether all have 8 bits. Raises StreamError."""
-    format, known = family_of(accelerator.product).weights, dict[tuple[object, ...], list[GroupedWeights]]()
     streams, owners = list[GroupedStream](), list[int]()
-    for index, (packing, address) in enumerate(zip(packings, groups, strict=True)):
-        operation, order = packing.operation, packing.order
-        shape = weight_shape(operation)
-        key = order, WeightUse.of(operation), shape
-        if key not in known:  # slices of a convolution share it
-            orders = weight_orders(operation, accelerator)
-            known[key] = [format.grouped(shape, one, order.places, order.block_bytes) for one in orders]
-        for one, data, at in zip(known[key], packing.constants.source, packing.constants.addresses, strict=False):
+    for index, (form, own, address) in enumerate(zip(forms, constants, groups, strict=True)):
+        for one, data, at in zip(form.grouped, own.source, own.addresses, strict=False):
             streams.append(one.stream(at, data.size, address))
             owners.append(index)
-    fits = np.ones(len(packings), np.bool_)
-    fits[[owner for owner, fit in zip(owners, format.decode_groups(streams, num_threads), strict=True) if not fit]] = False
+    fits, decode_groups = np.ones(len(forms), np.bool_), family_of(accelerator.product).weights.decode_groups
+    fits[[owner for owner, fit in zip(owners, decode_groups(streams, num_threads), strict=True) if not fit]] = False
     return fits
 
 
-def _decode_channels(packings: Sequence[Packing], depths: Sequence[int], accelerator: Accelerator) -> tuple[Ints, Ints, Ints]:
+def _decode_channels(
+    forms: Sequence[PackedForm], constants: Sequence[ConstantBytes], accelerator: Accelerator
+) -> tuple[Ints, Ints, Ints]:
     """Biases, scales and shifts of all operations, one after the other. Raises StreamError."""
     format = family_of(accelerator.product).scales
-    sources = [packing.constants.source for packing in packings]
-    of_scales = zip(packings, [source[len(source) // 2 :] for source in sources], strict=True)
-    records = [scale_records(packing.operation, source, format) for packing, source in of_scales]
+    sources = [own.source[len(own.source) // 2 :] for own in constants]
+    records = [scale_records(form.operation, source, format) for form, source in zip(forms, sources, strict=True)]
+    depths = [form.operation.ofm.depth for form in forms]
     biases, scales, shifts = format.decode(np.concatenate(records), sum(depths))
-    for packing, end in zip(packings, accumulate(depths), strict=True):
-        scale, channels = packing.operation.scale, slice(end - packing.operation.ofm.depth, end)
-        if scale is not None:
+    for form, end in zip(forms, accumulate(depths), strict=True):
+        if (scale := form.operation.scale) is not None:
+            channels = slice(end - form.operation.ofm.depth, end)
             scales[channels], shifts[channels] = scale.scale, scale.shift
     return biases, scales, shifts
 
@@ -307,7 +326,8 @@ def pack_constants(packing: Packing, table: npt.NDArray[np.void], constants: Dec
     The row stays GENERAL if the fast kernels would not be exact with them. Weights beyond 8 bits are sums of several, by which
     the kernels multiply one after the other.
     """
-    row, operation = packing.row, packing.operation
+    row, operation, own_order = packing.row, packing.constants.operation, packing.row.planned.order
+    assert own_order is not None
     n, depth = row.numbers, operation.ofm.depth
     scales, shifts = constants.scales, constants.shifts
     if operation.scale is not None:
@@ -342,7 +362,7 @@ def pack_constants(packing: Packing, table: npt.NDArray[np.void], constants: Dec
         stage["bias"][np.arange(depth) // 16, np.arange(depth) % 16] = biases.astype(np.int32)
         n["values"]["sums"], n["values"]["sums_scales"] = n["sums"], row.table("scales", scales)
         n["values"]["sums_shifts"] = row.table("shifts", shifts)
-    order = packing.order if len(terms) == 1 else packing.order.repeated(len(terms))
+    order = own_order if len(terms) == 1 else own_order.repeated(len(terms))
     packed = np.zeros(-(-depth // 16) * order.block_bytes, np.int8)
     pack(np.concatenate(terms, 1), order.weights, packed, 16, 4)
     row.used = order

@@ -97,7 +97,8 @@ def prepare_stream(alike: Alike, memory: NpuMemory, tier: Tier) -> PreparedStrea
     own = make_table(list(planned.values()))
     sums = np.empty(max((one.sums_bytes for one in planned.values()), default=0), np.uint8)
     own["sums"][[one.sums_bytes > 0 for one in planned.values()]] = sums.ctypes.data
-    table = own[np.searchsorted(list(planned), plans)]
+    contents = own.view(np.uint8).reshape(own.size, r.ROW_BYTES)  # of which rows are taken ten times as fast
+    table = contents[np.searchsorted(list(planned), plans)].reshape(-1).view(r.ROW)
     move_rows(table, alike.places, plans)
     rows = [PackedRow(planned[plan], row) for plan, row in zip(plans.tolist(), table, strict=True)]
     operations = list(map(PreparedOperation, alike.decoded, rows))
@@ -151,10 +152,10 @@ def _pack_ahead(stream: PreparedStream, memory: NpuMemory, num_threads: int) -> 
     """Pack the constants of all operations together. What is malformed is left to the operation that meets it."""
     stream.is_packed, packings, room = True, list[Packing](), _PACKED_AHEAD_BYTES
     for index, constants in constant_origins(stream.alike, memory):
-        packing = Packing(index, stream.operations[index].row, constants)
-        if packing.is_common and packing.weights_bytes <= room:
-            packings.append(packing)
-            room -= packing.weights_bytes
+        row = stream.operations[index].row
+        if (form := row.planned.form) is not None and form.weights_bytes <= room:
+            packings.append(Packing(index, row, constants))
+            room -= form.weights_bytes
     with suppress(SimulationError):
         pack_streams(packings, stream.rows, memory.variant.accelerator, num_threads)
         for packing in packings:
@@ -222,7 +223,7 @@ def _pack(stream: PreparedStream, index: int, operation: Convolution | Depthwise
     stream.rows["kind"][index], stream.rows["checks"][index] = r.GENERAL, 0
     ranges = [(part.region, part.address, part.length_bytes) for part in source_ranges(operation)]
     packing = Packing(index, row, ConstantBytes(operation, ranges, prepared.source, list(map(array_address, prepared.source))))
-    if packing.is_common and not _are_equal(views, prepared.uncommon):
+    if row.planned.form is not None and not _are_equal(views, prepared.uncommon):
         pack_streams([packing], stream.rows, memory.variant.accelerator)
     if row.planned.kind != r.GENERAL and row.numbers["kind"] == r.GENERAL:
         prepared.constants = decode_constants(operation, memory)

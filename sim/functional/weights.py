@@ -23,6 +23,8 @@ from npu.records import dataclass
 from sim.memory import NpuMemory
 
 Bytes = npt.NDArray[np.uint8]
+ConstantRange = tuple[int, int, int]
+"""Region, address and length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +49,20 @@ class ConstantBytes:
 
     operation: Convolution | DepthwiseConvolution
     """One that is alike, not at its places."""
-    ranges: Sequence[tuple[int, int, int]]
-    """Region, address and length of each."""
+    ranges: Sequence[ConstantRange]
     source: Sequence[Bytes]
     addresses: Sequence[int]
     """Of the source, in this process."""
 
 
-def source_places(operation: Convolution | DepthwiseConvolution, places: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Region, address and length of the `source_ranges` of an operation that is alike, at these places."""
-    cores, result = min(len(operation.weights), operation.ofm.depth), []
-    for name, ranges in zip(RANGES, (operation.weights, operation.scales), strict=True):
-        first = PLACES_OF[name].start
-        result += [(ranges[core].region, places[first + 2 * core], places[first + 2 * core + 1]) for core in range(cores)]
-    return result
+def source_columns(operation: Convolution | DepthwiseConvolution) -> list[tuple[int, int]]:
+    """Of each of the `source_ranges` the region, and where in PLACES its address is, before its length."""
+    cores = min(len(operation.weights), operation.ofm.depth)
+    return [
+        (ranges[core].region, PLACES_OF[name].start + 2 * core)
+        for name, ranges in zip(RANGES, (operation.weights, operation.scales), strict=True)
+        for core in range(cores)
+    ]
 
 
 def check_constants(operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> None:
