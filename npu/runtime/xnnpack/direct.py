@@ -33,8 +33,8 @@ _CLAMPS: Mapping[str, tuple[float, float]] = {
     "RELU_N1_TO_1": (-1.0, 1.0),
     "TANH": (-math.inf, math.inf),
 }
-_ROW_ELEMENTS = 1024
-"""Maps without repeated operands are cut into rows of at least this many elements, so that threads can share them."""
+_ROW_ELEMENTS, _MOST_ROWS, _VECTOR = 1024, 64, 16
+"""Maps without repeated operands are cut into rows of at least so many elements, so that threads can share them."""
 
 
 class _Direct(CompiledOperation):
@@ -112,8 +112,10 @@ class Reshape(_Direct):
     """RESHAPE."""
 
     def _fill(self, row: Rows) -> None:
-        row["kind"], row["rows"], row["input"] = r.COPY_ROWS, 1, self._address(0)
-        row["row_bytes"] = self.node.output().array.nbytes
+        (rows, width), *_ = _rows_of(self.node.output().shape)
+        row_bytes = width * self.node.output().array.itemsize
+        row["kind"], row["rows"], row["input"] = r.COPY_ROWS, rows, self._address(0)
+        row["input_step"] = row["out_step"] = row["row_bytes"] = row_bytes
 
 
 class Transpose(_Direct):
@@ -180,13 +182,11 @@ def _two_axes(first: tuple[int, ...], second: tuple[int, ...], out: tuple[int, .
 
 
 def _rows_of(shape: tuple[int, ...]) -> OperandAxes:
-    """A whole map as rows."""
-    width = 1
-    for size in reversed(shape):
-        width *= size
-        if width >= _ROW_ELEMENTS:
-            break
-    return (math.prod(shape) // width, width), (width, 1), (width, 1)
+    """A whole map as rows of whole vectors, if it can be divided so."""
+    elements = math.prod(shape)
+    counts = range(min(elements // _ROW_ELEMENTS, _MOST_ROWS), 1, -1)
+    rows = next((count for count in counts if elements % (count * _VECTOR) == 0), 1)
+    return (rows, elements // rows), (elements // rows, 1), (elements // rows, 1)
 
 
 def make_direct(index: int, node: OperatorNode, site: Site) -> CompiledOperation | None:
