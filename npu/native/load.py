@@ -11,7 +11,7 @@ import ctypes
 import mmap
 import struct
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from npu.native import cpu
 
@@ -27,11 +27,11 @@ _JUMP = b"\xff\x25\x00\x00\x00\x00"
 _JUMP_BYTES = 16
 
 
-class MachineCode(NamedTuple):
+class MachineCode:
     """The entries of an object in memory, which is there as long as `memory`."""
 
-    addresses: Mapping[str, int]
-    memory: mmap.mmap
+    def __init__(self, addresses: Mapping[str, int], memory: mmap.mmap) -> None:
+        self.addresses, self.memory = addresses, memory
 
     def get_function_address(self, name: str) -> int:
         """The address of an entry, 0 if there is none."""
@@ -42,26 +42,17 @@ class _Unknown(Exception):
     """An object that is left to LLVM."""
 
 
-class _ObjectSection(NamedTuple):
-    name: int
-    kind: int
-    flags: int
-    address: int
-    offset: int
-    size: int
-    link: int
-    info: int
-    alignment: int
-    entry_bytes: int
+class _ObjectSection:
+    """A section header; to declare it as a tuple with names would take longer than to load a library."""
+
+    def __init__(self, header: tuple[int, ...]) -> None:
+        self.kind, self.flags = header[1:3]
+        self.offset, self.size, self.link, self.info, self.alignment = header[4:9]
 
 
-class _Symbol(NamedTuple):
-    name: int
-    info: int
-    other: int
-    section: int
-    value: int
-    size: int
+class _Symbol:
+    def __init__(self, entry: tuple[int, ...]) -> None:
+        self.name, self.info, _, self.section, self.value, _ = entry
 
 
 def load(code: bytes) -> Any:
@@ -80,11 +71,9 @@ class _Linker:
         if (machine, cpu.PLATFORM, cpu.this_machine()) != (_X86_64, "linux", cpu.X86_64):
             raise _Unknown
         self._code = code
-        self._sections = [
-            _ObjectSection(*struct.unpack_from("<IIQQQQIIQQ", code, start + 64 * index)) for index in range(count)
-        ]
+        self._sections = [_ObjectSection(struct.unpack_from("<IIQQQQIIQQ", code, start + 64 * index)) for index in range(count)]
         table = next(section for section in self._sections if section.kind == _SYMBOLS)
-        self._symbols = [_Symbol(*row) for row in struct.iter_unpack("<IBBHQQ", self._content(table))]
+        self._symbols = [_Symbol(row) for row in struct.iter_unpack("<IBBHQQ", self._content(table))]
         self._names = self._content(self._sections[table.link])
         self._places: dict[int, int] = {}
         self._jumps: dict[str, int] = {}

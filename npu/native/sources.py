@@ -29,10 +29,9 @@ _ABOUT_FILES = (
 )
 """These find, keep and load code, and have no part in what it is; nor has the wording of errors."""
 _PACKAGES = ("npu", "sim", "constraints")
-_IMPORT = re.compile(
-    rb"^[ \t]*from ((?:npu|sim|constraints)[\w.]*) import (\([^)]*\)|[^\n]*)|^[ \t]*import ((?:npu|sim|constraints)[\w.]*)",
-    re.M,
-)
+_NAME = rb"((?:npu|sim|constraints)[\w.]*)"
+_FROM = re.compile(rb"\n[ \t]*from " + _NAME + rb" import (\([^)]*\)|[^\n]*)")
+_PLAIN = re.compile(rb"\n[ \t]*import " + _NAME)
 
 
 def search_path() -> list[str]:
@@ -85,13 +84,20 @@ def _read(module: str) -> tuple[bytes, list[str]] | None:
 
 
 def _imported(source: bytes) -> list[str]:
-    """Modules that a source names; a name that is imported from one may be a module as well."""
-    names = []
-    for package, imported, plain in _IMPORT.findall(source):
-        base = (package or plain).decode()
+    """Modules that a source names; a name that is imported from a package may be a module as well."""
+    lines = b"\n" + source
+    names = [name.decode() for name in _PLAIN.findall(lines)]
+    for package, imported in _FROM.findall(lines):
+        base = package.decode()
         names.append(base)
-        names += [f"{base}.{name}" for name in re.findall(r"(\w+)(?:\s+as\s+\w+)?", imported.decode()) if package]
+        if _is_package(base):
+            names += [f"{base}.{name}" for name in re.findall(r"(\w+)(?:\s+as\s+\w+)?", imported.decode())]
     return names
+
+
+@functools.cache
+def _is_package(module: str) -> bool:
+    return os.path.isdir(os.path.join(ROOT, *module.split(".")))
 
 
 @functools.cache

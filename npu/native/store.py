@@ -69,8 +69,9 @@ def _version(package: str) -> str:
     spec = PathFinder.find_spec(package, search_path())
     if spec is None or spec.origin is None:
         return "none"
-    folders = Path(spec.origin).parents[1].glob(f"{package}-*.dist-info")
-    return next((folder.name.removeprefix(f"{package}-").removesuffix(".dist-info") for folder in folders), "unknown")
+    start, end = f"{package}-", ".dist-info"
+    names = os.listdir(os.path.dirname(os.path.dirname(spec.origin)))  # `glob` takes three times as long
+    return next((name[len(start) : -len(end)] for name in names if name.startswith(start) and name.endswith(end)), "unknown")
 
 
 def find(group: str, tier: CpuTier) -> tuple[bytes, Path] | None:
