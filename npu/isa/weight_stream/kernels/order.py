@@ -135,6 +135,8 @@ def move(symbols, weights, groups, places, orders, direction):  # type: ignore[n
                                             for i in range(used, lanes):
                                                 if symbols[at + i] != 0 and stray < 0:
                                                     stray = at + i
+                                        elif direction == TO_SYMBOLS and used == LANES:
+                                            _copy_lanes(weights, np.uint64(base), symbols, np.uint64(at))
                                         elif direction == TO_SYMBOLS:
                                             for i in range(used):
                                                 symbols[at + i] = weights[base + i]

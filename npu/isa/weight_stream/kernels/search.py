@@ -10,7 +10,6 @@ import numpy as np
 
 from npu.isa.weight_stream.kernels.emit import (
     BUFFER,
-    CONFIGURATIONS,
     RAW,
     RUNS,
     STATE,
@@ -88,14 +87,13 @@ def make_histograms(codes, size, histograms, run_costs):  # type: ignore[no-unty
     _add_runs(run_costs[owner], number + 1, runs + run, halves + (run >> 1), quarters + (run >> 2), eighths + (run >> 3))
 
 
-@kernel(ty.int64(LIST, ty.int64, LIST))
-def most_frequent(histogram, first, top):  # type: ignore[no-untyped-def]
-    """Fill `top` with the up to 32 most frequent codes >= first, most frequent first. Returns how many."""
+@kernel(ty.int64(LIST, LIST, ty.int64, ty.int64, LIST))
+def most_frequent(histogram, present, first, end, top):  # type: ignore[no-untyped-def]
+    """Fill `top` with the up to 32 most frequent of the codes present[first:end], most frequent first. Returns how many."""
     kept = 0
-    for code in range(first, CODES):
+    for k in range(first, end):
+        code = present[k]
         count = histogram[code]
-        if count == 0:
-            continue
         if kept == MAX_PALETTE and histogram[top[kept - 1]] >= count:
             continue
         if kept < MAX_PALETTE:
@@ -119,32 +117,36 @@ def _symbols_cost(values, counts, number, raw_bits):  # type: ignore[no-untyped-
     for d in range(6):
         if (largest >> d) > MAX_QUOTIENT:
             continue
-        plain, short = total * (d + 1), total * (d + 1)
+        plain = total * (d + 1)
         for k in range(number):
-            quotient = values[k] >> d
-            plain += counts[k] * quotient
-            short += counts[k] * min(quotient, 1)
+            plain += counts[k] * (values[k] >> d)
         best = min(best, plain)
         if (largest >> d) <= 2:
+            short = total * (d + 1)
+            for k in range(number):
+                short += counts[k] * min(values[k] >> d, 1)
             best = min(best, short)
     return best
 
 
 @kernel(ty.int64(ty.int64))
-def _bit_length(value):  # type: ignore[no-untyped-def]
+def bit_length(value):  # type: ignore[no-untyped-def]
+    """Bits of a number."""
     bits = 0
     while value >> bits:
         bits += 1
     return bits
 
 
-@kernel(ty.several(ty.int64, 3)(LIST, ty.int64, LIST, ty.int64, LIST, LIST))
-def _evaluate_palette(histogram, first, top, size, values, counts):  # type: ignore[no-untyped-def]
-    """Cost, direct offset and value bits if the `size` most frequent codes >= first are the palette (0: none)."""
-    in_palette = np.zeros(CODES, np.uint8)
+@kernel(ty.several(ty.int64, 3)(LIST, LIST, ty.int64, ty.int64, LIST, ty.int64, LIST, LIST, LIST))
+def _evaluate_palette(histogram, present, first, end, top, size, values, counts, marks):  # type: ignore[no-untyped-def]
+    """Cost, direct offset and value bits if the `size` most frequent of the codes present[first:end] are the palette.
+
+    Size 0: none. `marks` are 0 before and after.
+    """
     largest = np.int64(0)
     for k in range(size):
-        in_palette[top[k]] = 1
+        marks[top[k]] = 1
         values[k] = k
         counts[k] = histogram[top[k]]
         largest = max(largest, np.int64(top[k]))
@@ -153,26 +155,27 @@ def _evaluate_palette(histogram, first, top, size, values, counts):  # type: ign
         stored = 2
     number = size
     offset = -1
-    for code in range(first, CODES):
-        if histogram[code] == 0 or in_palette[code]:
+    for k in range(first, end):
+        code = present[k]
+        if marks[code]:
+            marks[code] = 0
             continue
         if offset < 0:
             offset = min(code, 31)
-        symbol = stored + code - offset
-        if symbol >= CODES:
-            return INFINITE, 0, 0
-        values[number] = symbol
+        values[number] = stored + code - offset
         counts[number] = histogram[code]
         number += 1
+    if number > size and values[number - 1] >= CODES:
+        return INFINITE, 0, 0
     offset = max(offset, 0)
     if size == 0:
         for k in range(number):
             largest = max(largest, values[k])
-        raw_bits = max(2, _bit_length(largest))
+        raw_bits = max(2, bit_length(largest))
         value_bits = raw_bits
     else:
-        value_bits = max(2, _bit_length(largest))
-        raw_bits = _bit_length(stored - 1) if number == size else 0
+        value_bits = max(2, bit_length(largest))
+        raw_bits = bit_length(stored - 1) if number == size else 0
     return _symbols_cost(values, counts, number, raw_bits) + stored * value_bits + PALETTE_BITS, offset, value_bits
 
 
@@ -180,27 +183,32 @@ def _evaluate_palette(histogram, first, top, size, values, counts):  # type: ign
 def evaluate(histogram, run_costs, is_thorough, scratch, plan, palette):  # type: ignore[no-untyped-def]
     """Cost of the best section for a histogram; writes the section's choice into `plan[HAS_RUNS:]` and `palette`.
 
-    `scratch` is int64 (2, 544). `is_thorough` tries more palette sizes.
+    `scratch` is int64 (4, 544), its last row 0. `is_thorough` tries more palette sizes.
     """
     best = INFINITE
     top = np.zeros(MAX_PALETTE, np.int64)
     zeros = histogram[0]
     run_cost = min(min(run_costs[0], run_costs[1]), min(run_costs[2], run_costs[3]))
-    nonzero = np.int64(0)
-    for code in range(1, CODES):
-        nonzero += histogram[code]
-    if nonzero == 0:
+    present, end = scratch[2], 0
+    for code in range(CODES):
+        if histogram[code] > 0:
+            present[end] = code
+            end += 1
+    if end == 0 or present[end - 1] == 0:
         plan[HAS_RUNS], plan[PALETTE_SIZE], plan[OFFSET], plan[VALUE_BITS] = 1, 0, 0, 2
         return PALETTE_BITS + SLICE_BITS + (zeros >> 3) + 6
     for has_runs in range(2):
         if has_runs == 1 and zeros == 0:
             continue
-        kept = most_frequent(histogram, has_runs, top)
+        first = 1 if has_runs else 0  # zeros are present
+        kept = most_frequent(histogram, present, first, end, top)
         for step in range(10):
             size = kept if step == 9 else 4 * step
             if size > kept or (not is_thorough and step not in (0, 4, 9)):
                 continue
-            cost, offset, value_bits = _evaluate_palette(histogram, has_runs, top, size, scratch[0], scratch[1])
+            cost, offset, value_bits = _evaluate_palette(
+                histogram, present, first, end, top, size, scratch[0], scratch[1], scratch[3]
+            )
             cost += SLICE_BITS + (run_cost if has_runs else 0)
             if cost < best:
                 best = cost
@@ -216,14 +224,19 @@ def evaluate(histogram, run_costs, is_thorough, scratch, plan, palette):  # type
 @kernel(ty.int64(LIST))
 def naive_cost(histogram):  # type: ignore[no-untyped-def]
     """Cost of one section without palette and zero runs."""
-    scratch, top = np.empty((2, CODES + MAX_PALETTE), np.int64), np.zeros(MAX_PALETTE, np.int64)
-    return _evaluate_palette(histogram, 0, top, 0, scratch[0], scratch[1])[0] + SLICE_BITS
+    values, counts, number, largest = np.empty(CODES, np.int64), np.empty(CODES, np.int64), 0, 0
+    for code in range(CODES):
+        if histogram[code] > 0:
+            values[number], counts[number], largest = code, histogram[code], code
+            number += 1
+    bits = max(2, bit_length(largest))
+    return _symbols_cost(values, counts, number, bits) + PALETTE_BITS + SLICE_BITS
 
 
 @kernel(ty.int64(TABLE, TABLE, LIST, LIST))
 def merge_segments(histograms, run_costs, ends, costs):  # type: ignore[no-untyped-def]
     """Merge neighbouring segments while that saves bits. Returns the number left; rows are compacted to the front."""
-    scratch = np.empty((2, CODES + MAX_PALETTE), np.int64)
+    scratch = np.zeros((4, CODES + MAX_PALETTE), np.int64)
     plan, palette = np.zeros(PLAN_COLUMNS, np.int64), np.zeros(MAX_PALETTE, np.int64)
     count = histograms.shape[0]
     for k in range(count):
@@ -265,7 +278,7 @@ def plan_sections(histograms, run_costs, ends, sections, palettes):  # type: ign
     count = histograms.shape[0]
     if count > 1:
         count = merge_segments(histograms, run_costs, ends, np.zeros(count, np.int64))
-    scratch = np.empty((2, CODES + MAX_PALETTE), np.int64)
+    scratch = np.zeros((4, CODES + MAX_PALETTE), np.int64)
     bits = np.int64(0)
     for section in range(count):
         sections[section, BEGIN] = ends[section - 1] if section else 0
@@ -277,7 +290,7 @@ def plan_sections(histograms, run_costs, ends, sections, palettes):  # type: ign
 @kernel(ty.int64(LIST))
 def _raw_bits(plan):  # type: ignore[no-untyped-def]
     """Bits of a symbol that is not compressed."""
-    return _bit_length(plan[PALETTE_SIZE] - 1) if plan[PALETTE_SIZE] > 0 else plan[VALUE_BITS]
+    return bit_length(plan[PALETTE_SIZE] - 1) if plan[PALETTE_SIZE] > 0 else plan[VALUE_BITS]
 
 
 @kernel(ty.int64(CODE_LIST, LIST, LIST, SYMBOLS, RUNS))
@@ -330,12 +343,21 @@ def _make_costs(raw_bits, costs):  # type: ignore[no-untyped-def]
         _set_cost(costs, symbol, RAW, raw_bits if raw_bits > 0 and symbol < (1 << raw_bits) else NEVER)
 
 
+@kernel(ty.int64(LIST))
+def _cheapest(total):  # type: ignore[no-untyped-def]
+    """The first of the configurations with the lowest total."""
+    least = total[0] << 4
+    for c in range(COST_WORDS * LANES):
+        least = min(least, (total[c] << 4) | c)
+    return least & 15
+
+
 @kernel(ty.int64(SYMBOLS, ty.int64, ty.uint64[:, ::1], ty.uint8[::1]))
 def _choose_configurations(symbols, number, costs, choices):  # type: ignore[no-untyped-def]
     """Viterbi search over groups of symbols: choices[group] is the configuration. Returns the number of groups."""
     groups = (number + GROUP - 1) // GROUP
-    came_from = np.empty((groups, CONFIGURATIONS), np.uint8)
-    total = np.zeros(CONFIGURATIONS, np.int64)
+    came_from = np.empty((groups, COST_WORDS * LANES), np.uint8)
+    total = np.zeros(COST_WORDS * LANES, np.int64)
     group_cost = np.empty(COST_WORDS * LANES, np.int64)
     for group in range(groups):
         first, second, third, fourth = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0)
@@ -350,23 +372,13 @@ def _choose_configurations(symbols, number, costs, choices):  # type: ignore[no-
             group_cost[lane] = np.int64((first >> shift) & LANE)
             group_cost[LANES + lane] = np.int64((second >> shift) & LANE)
             group_cost[2 * LANES + lane] = np.int64((third >> shift) & LANE)
-            group_cost[3 * LANES + lane] = np.int64((fourth >> shift) & LANE)
-        best = 0
-        for c in range(1, CONFIGURATIONS):
-            if total[c] < total[best]:
-                best = c
-        switch = total[best] + SLICE_BITS
-        for c in range(CONFIGURATIONS):
-            if group > 0 and switch < total[c]:
-                came_from[group, c] = best
-                total[c] = switch + group_cost[c]
-            else:
-                came_from[group, c] = c
-                total[c] += group_cost[c]
-    best = 0
-    for c in range(1, CONFIGURATIONS):
-        if total[c] < total[best]:
-            best = c
+            group_cost[3 * LANES + lane] = np.int64((fourth >> shift) & LANE) if lane == 0 else INFINITE
+        best = _cheapest(total)
+        switch = total[best] + SLICE_BITS if group > 0 else INFINITE
+        for c in range(COST_WORDS * LANES):  # without a jump, so that all are done at once
+            came_from[group, c] = c if total[c] <= switch else best
+            total[c] = min(total[c], switch) + group_cost[c]
+    best = _cheapest(total)
     for group in range(groups - 1, -1, -1):
         choices[group] = best
         best = came_from[group, best]
