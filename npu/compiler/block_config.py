@@ -9,7 +9,7 @@ import functools
 
 import numpy as np
 
-from npu.compiler.block_estimate import BlockProblem, MachineRows, best_block, multiplying_steps
+from npu.compiler.block_estimate import BlockProblem, BlockSearch, multiplying_steps
 from npu.errors import CompileError
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
@@ -40,7 +40,7 @@ class BlockChooser:
 
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
-        self._rows = MachineRows(variant)
+        self._search = BlockSearch(variant)
         self._known: LastUsed[tuple[BlockProblem, int], BlockChoice] = LastUsed(_REMEMBERED)
         self._problems: LastUsed[BlockProblem, BlockProblem] = LastUsed(_REMEMBERED)
         self._alike: LastUsed[tuple[BlockProblem, Traversal, int], BlockChoice | None] = LastUsed(_REMEMBERED)
@@ -55,27 +55,27 @@ class BlockChooser:
         For a convolution both traversals are tried. `depth_limit` bounds the block depth (0 = only the hardware does).
         CompileError if no block fits SHRAM.
         """
-        return self._known.get((problem, depth_limit), lambda: _choose(problem, self._rows, depth_limit))
+        return self._known.get((problem, depth_limit), lambda: _choose(problem, self._search, depth_limit))
 
     def choose_alike(self, problem: BlockProblem, other: BlockChoice) -> BlockChoice | None:
         """The best legal block that reads weights as they are encoded for `other`: of its depth and traversal. None without."""
         depth, traversal = other.block.depth, other.traversal
         return self._alike.get(
-            (problem, traversal, depth), lambda: _best_of_depth(replace(problem, traversal=traversal), self._rows, depth)
+            (problem, traversal, depth), lambda: _best_of_depth(replace(problem, traversal=traversal), self._search, depth)
         )
 
 
-def _choose(problem: BlockProblem, rows: MachineRows, depth_limit: int) -> BlockChoice:
+def _choose(problem: BlockProblem, search: BlockSearch, depth_limit: int) -> BlockChoice:
     likely, others = _traversals(problem)
-    choices = (_best(traversed, rows, depth_limit) for traversed in likely)
+    choices = (_best(traversed, search, depth_limit) for traversed in likely)
     legal = [choice for choice in choices if choice is not None]
     if not legal:
-        choices = (_best(other, rows, depth_limit) for other in others)
+        choices = (_best(other, search, depth_limit) for other in others)
         legal = [choice for choice in choices if choice is not None]
     if not legal:
         raise CompileError(
-            f"{rows.variant.name}: an operation of OFM {problem.ofm}, kernel {problem.kernel.height}x{problem.kernel.width} "
-            f"must have a block that fits {rows.variant.shram.banks} SHRAM banks, got none"
+            f"{search.variant.name}: an operation of OFM {problem.ofm}, kernel {problem.kernel.height}x{problem.kernel.width} "
+            f"must have a block that fits {search.variant.shram.banks} SHRAM banks, got none"
         )
     return min(legal, key=lambda choice: choice.cycles)
 
@@ -110,21 +110,21 @@ def _extents(extent: int, ublock: int, limit: int) -> Ints:
     return sizes[np.concatenate(([True], blocks[1:] < blocks[:-1]))]
 
 
-def _best_of_depth(problem: BlockProblem, rows: MachineRows, block_depth: int) -> BlockChoice | None:
-    depths = _depths(problem, rows.variant, block_depth)
-    return _best_of(problem, rows, depths[depths == block_depth])
+def _best_of_depth(problem: BlockProblem, search: BlockSearch, block_depth: int) -> BlockChoice | None:
+    depths = _depths(problem, search.variant, block_depth)
+    return _best_of(problem, search, depths[depths == block_depth])
 
 
-def _best(problem: BlockProblem, rows: MachineRows, depth_limit: int) -> BlockChoice | None:
-    return _best_of(problem, rows, _depths(problem, rows.variant, depth_limit))
+def _best(problem: BlockProblem, search: BlockSearch, depth_limit: int) -> BlockChoice | None:
+    return _best_of(problem, search, _depths(problem, search.variant, depth_limit))
 
 
-def _best_of(problem: BlockProblem, rows: MachineRows, depths: Ints) -> BlockChoice | None:
+def _best_of(problem: BlockProblem, search: BlockSearch, depths: Ints) -> BlockChoice | None:
     """The legal block of one of the depths with the lowest estimated cycles."""
-    variant, accelerator = rows.variant, rows.variant.accelerator
+    variant, accelerator = search.variant, search.variant.accelerator
     ublock, limit, ofm = accelerator.ofm_ublock, accelerator.max_block, problem.ofm
     heights, widths = _extents(ofm[0], ublock.height, limit.height), _extents(ofm[1], ublock.width, limit.width)
-    best = best_block(problem, (heights, widths, depths), rows)
+    best = search.best(problem, (heights, widths, depths))
     if best is None:
         return None
     layout = family_of(accelerator.product).buffers.layout(problem, best[0], variant)

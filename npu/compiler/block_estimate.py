@@ -8,6 +8,7 @@ to be the start of a beat.
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -99,30 +100,53 @@ class BlockProblem(BufferProblem):
         return float(taps * (self.ifm_depth * self.weight_bytes + filled * _PADDING_BYTES)) + RECORD_BYTES
 
 
-class MachineRows:
-    """What the kernel knows of a variant; made once for all problems."""
+class BlockSearch:
+    """Finds the best block of an operation on one variant. Threads may share it.
+
+    The rows that it hands to the kernel stay where they are: to hand over new ones takes longer than most searches.
+    """
 
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
-        self.machine, self.ports = machine_rows(variant), port_rows(variant)
+        limit = variant.accelerator.max_block
+        self._rule_of = family_of(variant.accelerator.product).buffers.rule
+        self._operation, self._rule = np.zeros(1, r.OPERATION), np.zeros(1, BUFFER_RULE)
+        self._machine, self._ports, self._costs = machine_rows(variant), port_rows(variant), np.zeros(2, r.BLOCK_COST)
+        self._axes = np.zeros((3, max(limit.height, limit.width, limit.depth)), np.int64)
+        self._counts, self._block = np.zeros(3, np.int64), np.zeros(3, np.int64)
+        self._lock, self._fetches = Lock(), 0
 
+    def best(self, problem: BlockProblem, axes: tuple[Ints, Ints, Ints]) -> tuple[Block, float] | None:
+        """The block of the lowest estimated cycles, and these, of all combinations of heights, widths and depths that find
+        room. Ties go to the larger block."""
+        with self._lock:
+            self._make_room(_fetches_of_block(problem))
+            _fill_operation(self._operation, problem, self.variant)
+            self._rule[0] = self._rule_of(problem, self.variant)
+            for axis, sizes in enumerate(axes):
+                self._counts[axis] = len(sizes)
+                self._axes[axis, : len(sizes)] = sizes
+            cycles, block = self._choose(), self._block.tolist()
+        return (Block(*block), cycles) if block[0] else None
 
-def best_block(problem: BlockProblem, axes: tuple[Ints, Ints, Ints], rows: MachineRows) -> tuple[Block, float] | None:
-    """The block of the lowest estimated cycles, and these, of all combinations of heights, widths and depths that find room.
-
-    Ties go to the larger block.
-    """
-    rule = family_of(rows.variant.accelerator.product).buffers.rule(problem, rows.variant)
-    fetches, costs = np.empty(_fetches_of_block(problem), r.FETCH), np.empty(2, r.BLOCK_COST)
-    block = np.empty(3, np.int64)
-    operation = operation_rows(problem, rows.variant)
-    cycles = choose(operation, rows.machine, rows.ports, np.array([rule], BUFFER_RULE), *axes, fetches, costs, block)
-    return (Block(*block.tolist()), cycles) if block[0] else None
+    def _make_room(self, fetches: int) -> None:
+        if fetches > self._fetches:
+            self._fetches = fetches
+            self._choose = choose.bind(
+                *(self._operation, self._machine, self._ports, self._rule, self._axes, self._counts),
+                *(np.zeros(fetches, r.FETCH), self._costs, self._block),
+            )
 
 
 def operation_rows(problem: BlockProblem, variant: Variant) -> npt.NDArray[Any]:
     """One OPERATION row of the machine model, without a block and with maps that begin at address 0."""
     rows = np.zeros(1, r.OPERATION)
+    _fill_operation(rows, problem, variant)
+    return rows
+
+
+def _fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Variant) -> None:
+    rows.view(np.uint8).fill(0)
     row, kernel, mode = rows[0], problem.kernel, variant.memory_mode
     row["kind"] = r.CONV_PART_KERNEL if _is_part_kernel(problem) else _KINDS[problem.work]
     row["kernel_height"], row["kernel_width"] = kernel.height, kernel.width
@@ -160,7 +184,6 @@ def operation_rows(problem: BlockProblem, variant: Variant) -> npt.NDArray[Any]:
         steps = dense_steps(shape[1], max(map_depth, shape[2]), bits // 8, is_bricked=is_bricked)
         fm["stride_y"], fm["stride_x"], _ = steps
         fm["port"], fm["burst_bytes"] = PORT_NUMBERS[port], burst_bytes(variant, port)
-    return rows
 
 
 def _is_part_kernel(problem: BlockProblem) -> bool:

@@ -117,7 +117,7 @@ def compile(
     source, name = with_input_shapes(load_plain(model, content), shapes), model_name(model)
     compilation = compile_in_session(source, name, session, progress=progress, observers=observers)
     compiled = compilation.written(name)
-    verify_runs(compilation.model, name, compilation.file)
+    verify_runs(compilation.model, source, name, compilation.file)
     notes = (*(compiled.report.notes or ()), *signature_notes(source)) or None
     report = dataclasses.replace(
         compiled.report, model_sha256=digest(content), compiled_sha256=digest(compiled.content), notes=notes

@@ -44,10 +44,14 @@ def require_jobs(model: Model, variant: Variant) -> None:
     _require(model, CompiledFile(model, variant))
 
 
-def verify_runs(model: Model, name: str, file_of: Callable[[], CompiledFile]) -> None:
-    """Raise CompileError if a file of the model could not be read, or if its operators cannot be prepared to run."""
+def verify_runs(model: Model, source: Model, name: str, file_of: Callable[[], CompiledFile]) -> None:
+    """Raise CompileError if a file of the model could not be read, or if its operators cannot be prepared to run.
+
+    The model was compiled from `source`, which was read, and is that one if nothing was compiled.
+    """
     try:
-        verify_model(model)
+        if model is not source:
+            verify_model(model)
         file = file_of() if is_compiled(model) else None
         if any(not is_npu_job(op) for graph in model.graphs for op in graph.ops):  # what is made for the NPU alone is sound
             _require(model, file)

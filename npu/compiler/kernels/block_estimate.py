@@ -26,7 +26,7 @@ MOST_PIECES = 16
 
 BUFFER_RULE = np.dtype(integers(*BufferRule._fields))
 BUFFERS = ty.record(BUFFER_RULE)[::1]
-EXTENTS = ty.int64[::1]
+LIST = ty.int64[::1]
 ifm_banks, accumulator_banks = inlined(_ifm_banks), inlined(_accumulator_banks)
 
 EXPOSED = 0.5
@@ -157,20 +157,20 @@ def is_larger(best, op):  # type: ignore[no-untyped-def]
 
 
 @kernel(
-    ty.float64(OPERATIONS, MACHINES, PORTS, BUFFERS, EXTENTS, EXTENTS, EXTENTS, FETCHES, BLOCK_COSTS, EXTENTS),
+    ty.float64(OPERATIONS, MACHINES, PORTS, BUFFERS, ty.int64[:, ::1], LIST, FETCHES, BLOCK_COSTS, LIST),
     error_model="numpy",
 )
-def choose(operations, machines, ports, rules, heights, widths, depths, fetches, costs, best):  # type: ignore[no-untyped-def]
+def choose(operations, machines, ports, rules, axes, counts, fetches, costs, best):  # type: ignore[no-untyped-def]
     """Fills `best` with the block of the fewest cycles, which are returned, of those that find room; FAR if none does.
 
-    Of blocks that take as long it is the largest, of these the widest. `fetches` has room for those of a block, `costs` two
-    rows.
+    `axes` has the heights, widths and depths to combine, `counts` how many. Of blocks that take as long it is the largest, of
+    these the widest. `fetches` has room for those of a block, `costs` two rows.
     """
     op, rule, cycles = operations[0], rules[0], FAR
     best[:] = 0
-    for i in range(heights.shape[0] * widths.shape[0] * depths.shape[0] - 1, -1, -1):
-        row, column, layer = block_place(i, widths.shape[0], depths.shape[0])
-        op.block_height, op.block_width, op.block_depth = heights[row], widths[column], depths[layer]
+    for i in range(counts[0] * counts[1] * counts[2] - 1, -1, -1):
+        row, column, layer = block_place(i, counts[1], counts[2])
+        op.block_height, op.block_width, op.block_depth = axes[0, row], axes[1, column], axes[2, layer]
         if is_fitting(rule, op.block_height, op.block_width, op.block_depth):
             own = operation_cycles(op, machines[0], ports, cycles, fetches, costs[0], costs[1])
             if own < cycles or (own == cycles and not is_larger(best, op)):

@@ -11,7 +11,7 @@ import pytest
 
 import npu
 from npu.api import time_model
-from npu.compiler.block_estimate import BlockProblem, MachineRows, best_block
+from npu.compiler.block_estimate import BlockProblem, BlockSearch
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
@@ -97,9 +97,8 @@ def test_weights_that_are_read_in_place_are_read_once(target: str) -> None:
 
 def cycles_with(problem: BlockProblem, block: Block, variant: Variant) -> float:
     """The estimate where no other block may be chosen."""
-    best = best_block(
-        problem, (*(np.array([size]) for size in (block.height, block.width, block.depth)),), MachineRows(variant)
-    )
+    axes = np.array([block.height]), np.array([block.width]), np.array([block.depth])
+    best = BlockSearch(variant).best(problem, axes)
     assert best is not None
     return best[1]
 
