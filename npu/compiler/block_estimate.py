@@ -121,7 +121,7 @@ class BlockSearch:
         room. Ties go to the larger block."""
         with self._lock:
             self._make_room(_fetches_of_block(problem))
-            _fill_operation(self._operation, problem, self.variant)
+            fill_operation(self._operation, problem, self.variant)
             self._rule[0] = self._rule_of(problem, self.variant)
             for axis, sizes in enumerate(axes):
                 self._counts[axis] = len(sizes)
@@ -138,14 +138,8 @@ class BlockSearch:
             )
 
 
-def operation_rows(problem: BlockProblem, variant: Variant) -> npt.NDArray[Any]:
-    """One OPERATION row of the machine model, without a block and with maps that begin at address 0."""
-    rows = np.zeros(1, r.OPERATION)
-    _fill_operation(rows, problem, variant)
-    return rows
-
-
-def _fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Variant) -> None:
+def fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Variant) -> None:
+    """Makes the one OPERATION row that of a problem, without a block and with maps that begin at address 0."""
     rows.view(np.uint8).fill(0)
     row, kernel, mode = rows[0], problem.kernel, variant.memory_mode
     row["kind"] = r.CONV_PART_KERNEL if _is_part_kernel(problem) else _KINDS[problem.work]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Step, Storage, View
 from npu.compiler.layout import views
 from npu.isa.operations import IfmPadding, KernelWindow, Layout, PoolingMode, Upscale
 from npu.layouts import BRICK_DEPTH, MapShape
+from npu.records import replace
 
 _DEEPEST = 128
 """The deepest block: more channels are several blocks."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
 
@@ -15,6 +13,7 @@ from npu.graph.attributes import LeakyReluOptions
 from npu.graph.graph import Op
 from npu.isa.operations import INT32, ElementwiseMode, PoolingMode, Rounding, Scale
 from npu.numerics.scaling import round_away, table_factor
+from npu.records import replace
 
 
 def lower_rectifier(builder: Builder, op: Op) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from npu.compiler.ir import StepWeights
@@ -11,6 +9,7 @@ from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import fold_shape
 from npu.graph.graph import Op
 from npu.isa.operations import INT16, KernelWindow, PoolingMode, Rounding, Scale
+from npu.records import replace
 
 MAX_DEPTH = 128
 """Channels that 7 bits tell apart; 9 bits are the value and its sign."""

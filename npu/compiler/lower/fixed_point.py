@@ -13,7 +13,6 @@ for each other's end: what only rescales is an ABS. They overwrite what nothing 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -24,7 +23,7 @@ from npu.compiler.lower.activation import table_of_lines
 from npu.compiler.lower.builder import IDENTITY, Builder
 from npu.compiler.lower.geometry import crop
 from npu.isa.operations import INT16, ElementwiseMode, Rounding, Scale
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 _ONE_Q2 = 1 << 13
 _PRODUCT, _HALF = Scale(1, 15), Scale(1, 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from npu.compiler.ir import View
 from npu.graph.attributes import StridedSliceOptions
@@ -12,7 +11,7 @@ from npu.graph.graph import Graph, Op
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.layouts import MapShape
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

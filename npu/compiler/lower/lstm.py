@@ -7,7 +7,6 @@ weights so have time to arrive. Source: TFLite's LstmStepInteger8x8_16.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -24,7 +23,7 @@ from npu.graph.graph import ABSENT, Op
 from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, Rounding, Scale
 from npu.layouts import MapShape
 from npu.numerics.lstm_gates import SIGMOID_RANGE, LstmGates
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 MOST_TIMES = 64
 """Times that are unrolled; each takes about 80 operations."""

@@ -7,7 +7,6 @@ a row of the result, or a column of it, whichever are fewer. A constant matrix i
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from npu.graph.attributes import BatchMatMulOptions
 from npu.graph.graph import ABSENT, Op, Tensor
 from npu.graph.ops import is_matrix_of_weights
 from npu.isa.operations import INT32, ElementwiseMode, PoolingMode, Rounding, Scale
+from npu.records import replace
 
 
 def lower_batch_matmul(builder: Builder, op: Op) -> None:

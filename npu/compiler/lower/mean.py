@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from npu.graph.permutation import side_by_side
 from npu.isa.operations import KernelWindow, PoolingMode, Rounding, Scale
 from npu.layouts import MapShape
 from npu.numerics.scaling import round_away
+from npu.records import replace
 
 _MAX_HEIGHT = 256
 _MAX_AREA = 1 << 16

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from npu.graph.attributes import ConcatenationOptions, PackOptions, StridedSlice
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
 from npu.layouts import MapShape
+from npu.records import replace
 
 
 def lower_concatenation(builder: Builder, op: Op) -> None:

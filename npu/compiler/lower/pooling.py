@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from npu.compiler.ir import View
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
 from npu.compiler.lower.convolution import effective_strides, legal_padding, window_padding
@@ -13,6 +11,7 @@ from npu.graph.attributes import Pool2DOptions
 from npu.graph.graph import Op
 from npu.isa.operations import IfmPadding, KernelWindow, PoolingMode, Scale
 from npu.layouts import MapShape
+from npu.records import replace
 
 
 def mean_scale(count: int) -> Scale:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from npu.compiler.ir import View
@@ -16,6 +14,7 @@ from npu.graph.graph import Op
 from npu.isa.operations import INT16, ElementwiseMode
 from npu.layouts import MapShape
 from npu.numerics.arrays import Ints
+from npu.records import replace
 
 
 def lower_prelu(builder: Builder, op: Op) -> None:

@@ -8,7 +8,6 @@ fixed point; Qn below is a 32-bit number with n integer bits.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -25,7 +24,7 @@ from npu.isa.operations import INT16, INT32, ClipRange, ElementwiseMode, KernelW
 from npu.isa.rules import MAX_EXTENT
 from npu.layouts import MapShape
 from npu.numerics.scaling import quantize_multiplier
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 _DIFFERENCE_BITS = 5
 """Integer bits of the scaled difference to the maximum."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -21,7 +20,7 @@ from npu.compiler.lower.quantize import register_scale
 from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, KernelWindow, PoolingMode, Rounding, Scale
 from npu.layouts import MapShape
 from npu.numerics.scaling import round_half_away
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 _RANGE = 10.0
 """Distances to the maximum from which exp() is the smallest."""

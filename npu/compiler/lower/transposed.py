@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +24,7 @@ from npu.graph.attributes import TransposeConvOptions
 from npu.graph.graph import ABSENT, Op
 from npu.isa.operations import IfmPadding, KernelWindow, Rounding, Upscale
 from npu.machine.rules import ceil_div
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 _STEP_CYCLES = 500
 """What one more operation costs, roughly."""

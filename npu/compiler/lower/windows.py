@@ -6,8 +6,6 @@ pitch. So a dilation of 6 becomes three windows with a dilation of 2, and each o
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from npu.compiler.ir import View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop, needed_after
@@ -16,7 +14,7 @@ from npu.graph.graph import Op
 from npu.hardware.variant import Accelerator
 from npu.isa.operations import IfmPadding, KernelWindow
 from npu.machine.rules import ceil_div
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 MOST_WINDOWS = 1024
 """Windows that one may become: more make streams longer than maps."""

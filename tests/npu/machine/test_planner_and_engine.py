@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npu.compiler.block_estimate import BlockProblem, operation_rows
+from npu.compiler.block_estimate import BlockProblem, fill_operation
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Variant
 from npu.isa.operations import (
@@ -43,7 +43,7 @@ from npu.isa.operations import (
 )
 from npu.isa.shram import BufferProblem, buffers_of
 from npu.machine.kernels.costs import cost_blocks
-from npu.machine.kernels.rows import BLOCK_COST, COSTS, FETCH
+from npu.machine.kernels.rows import BLOCK_COST, COSTS, FETCH, OPERATION
 from npu.machine.parameters import machine_rows, port_rows
 from sim.timing.kernels.prepare import cost_fetches
 from sim.timing.kernels.rows import TIMED_FETCH
@@ -170,7 +170,8 @@ def problem_of(operation: KernelOperation, rate: str, variant: Variant) -> Block
 
 def planned_costs(operation: KernelOperation, rate: str, variant: Variant) -> np.ndarray[Any, Any]:
     """(blocks, len(COSTS)): of every block, in the order of the stream, by the planner's description."""
-    rows = operation_rows(problem_of(operation, rate, variant), variant)
+    rows = np.zeros(1, OPERATION)
+    fill_operation(rows, problem_of(operation, rate, variant), variant)
     block, ofm = operation.block, operation.ofm
     rows["block_height"], rows["block_width"], rows["block_depth"] = block.height, block.width, block.depth
     if isinstance(operation, WeightedOperation):
