@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from npu.api import compile
 from npu.compiler import pipeline
 from npu.compiler.verify import ChangeVerifier
 
@@ -67,6 +68,12 @@ def verified_passes() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "DEFAULT_OBSERVERS", (ChangeVerifier(),))
         yield
+
+
+@pytest.fixture(scope="session")
+def compiled_digits() -> bytes:
+    """`examples/digits.tflite` compiled for the default target, for tests of what is done with such a file."""
+    return compile(GOLDEN.parents[1] / "examples" / "digits.tflite").content
 
 
 @pytest.fixture

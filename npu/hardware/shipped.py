@@ -25,11 +25,13 @@ _SUFFIXES = (".yaml", ".yml")
 _EXTENDABLE = (*_SUFFIXES, ".json")
 
 
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
 def configs_folder() -> Path:
     """The folder of the shipped descriptions."""
-    package = Path(__file__).resolve().parents[1]
-    packaged = package / "_configs"
-    return packaged if packaged.is_dir() else package.parent / "configs"
+    packaged = _PACKAGE / "_configs"
+    return packaged if packaged.is_dir() else _PACKAGE.parent / "configs"
 
 
 def is_shipped(path: Path) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from npu.api import compile
+from npu.api import disassemble
 from npu.cli.main import main
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits.tflite"
@@ -38,8 +38,13 @@ COMMANDS = {
 }
 
 
+@pytest.fixture(scope="module")
+def listing(compiled_digits: bytes) -> str:
+    return disassemble(compiled_digits)
+
+
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(compiled_digits: bytes, listing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     data = DIGITS.read_bytes()
     contents = {"empty": b"", "text": b"hello\n" * 100, "cut short": data[:3000], "noise": bytes(range(256)) * 20}
@@ -47,8 +52,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Path(name).write_bytes(content)
     Path("folder").mkdir()
     os.mkfifo("pipe")
-    Path("compiled").write_bytes(compile(DIGITS).content)
-    assert main(["disasm", "compiled", "-o", "listing"]) == 0
+    Path("compiled").write_bytes(compiled_digits)
+    Path("listing").write_text(listing)
     return tmp_path
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 
@@ -75,21 +76,19 @@ def address(fm: FeatureMap, y: int, x: int, c: int) -> int:
 
 def read(fm: FeatureMap, memory: NpuMemory) -> np.ndarray:
     """A feature map from memory."""
-    out = np.zeros((fm.height, fm.width, fm.depth), np.int64)
-    for y, x, c in np.ndindex(out.shape):
-        start = address(fm, y, x, c)
-        data = bytes(memory.regions[fm.region][start : start + fm.element.bytes])
-        out[y, x, c] = int.from_bytes(data, "little", signed=fm.element.is_signed)
-    return out
+    shape, data = (fm.height, fm.width, fm.depth), memory.regions[fm.region].tobytes()
+    size, is_signed = fm.element.bytes, fm.element.is_signed
+    starts = [address(fm, y, x, c) for y, x, c in product(*map(range, shape))]
+    values = [int.from_bytes(data[start : start + size], "little", signed=is_signed) for start in starts]
+    return np.array(values, np.int64).reshape(shape)
 
 
 def write(fm: FeatureMap, values: np.ndarray, memory: NpuMemory) -> None:
     """A feature map to memory, low bits of each value."""
-    size = fm.element.bytes
-    for y, x, c in np.ndindex(values.shape):
+    size, region = fm.element.bytes, memory.regions[fm.region].data
+    for (y, x, c), value in zip(product(*map(range, values.shape)), values.ravel().tolist(), strict=True):
         start = address(fm, y, x, c)
-        data = (int(values[y, x, c]) & (1 << 8 * size) - 1).to_bytes(size, "little")
-        memory.regions[fm.region][start : start + size] = np.frombuffer(data, np.uint8)
+        region[start : start + size] = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
 
 
 def rounding_shift(product: int, shift: int, rounding: Rounding, first: int = 31) -> int:
@@ -234,12 +233,10 @@ def _combine(operation: Elementwise, ifm: np.ndarray, memory: NpuMemory) -> np.n
         zero_point = 0 if operation.ifm.element.bits == 32 else operation.scalar_zero_point
         second = np.full((1, 1, 1), (operation.scalar or 0) - zero_point)
     second = np.broadcast_to(second, ifm.shape)
-    out = np.zeros(ifm.shape, object)
-    swap = operation.is_reversed and not operation.mode.is_unary
-    for index in np.ndindex(ifm.shape):
-        a, b = int(ifm[index]), int(second[index])
-        out[index] = combine_pair(operation, *((b, a) if swap else (a, b)))
-    return out
+    if operation.is_reversed and not operation.mode.is_unary:
+        ifm, second = second, ifm
+    values = [combine_pair(operation, a, b) for a, b in zip(ifm.ravel().tolist(), second.ravel().tolist(), strict=True)]
+    return np.array(values, object).reshape(ifm.shape)
 
 
 def combine_pair(operation: Elementwise, a: int, b: int) -> int:
@@ -297,10 +294,7 @@ def _zero_point(fm: FeatureMap) -> int:
 
 
 def _each(values: np.ndarray, function: Callable[[int], int]) -> np.ndarray:
-    out = np.zeros(values.shape, object)
-    for index in np.ndindex(values.shape):
-        out[index] = function(int(values[index]))
-    return out
+    return np.array([function(value) for value in values.ravel().tolist()], object).reshape(values.shape)
 
 
 def _copy(operation: Dma, memory: NpuMemory) -> None:

@@ -47,21 +47,26 @@ def order(
                                             yield (channels[o], sy + ky, sx + kx, i) if inside else None
 
 
+_SYMBOLS = {weight: f"{-2 * weight + 1 if weight < 0 else 2 * weight:09b}"[::-1] for weight in range(-255, 256)}
+"""The bits of every weight, lowest first."""
+
+
 def encode_plain(values: list[int]) -> bytes:
     """A valid stream without palette or compression: 9-bit sign-magnitude symbols in slices of at most 32768."""
-    bits: list[int] = []
+    bits: list[str] = []
 
     def put(value: int, count: int) -> None:
-        bits.extend((value >> k) & 1 for k in range(count))
+        bits.append(f"{value:0{count}b}"[::-1])
 
     for start in range(0, len(values), 32768):
         part = values[start : start + 32768]
         for value, count in ((6, 3), (len(part) - 1, 15), (7, 3), (0, 1), (1, 1), (0, 5), (0, 5), (7, 3)):
             put(value, count)
-        for weight in part:
-            put(-2 * weight + 1 if weight < 0 else 2 * weight, 9)
+        bits.extend(_SYMBOLS[weight] for weight in part)
     put(7, 3)
-    data = np.packbits(np.array(bits + [1] * (-len(bits) % 8), np.uint8), bitorder="little").tobytes()
+    text = "".join(bits)
+    text += "1" * (-len(text) % 8)
+    data = np.packbits(np.frombuffer(text.encode(), np.uint8) - ord("0"), bitorder="little").tobytes()
     return data + b"\xff" * (-len(data) % 16)
 
 
@@ -100,13 +105,13 @@ def decode_constants(
 
 class _Bits:
     def __init__(self, data: bytes) -> None:
-        self.bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little").tolist()
+        self.bits = (np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little") + ord("0")).tobytes().decode()
         self.position = 0
 
     def read(self, count: int) -> int:
         taken = self.bits[self.position : self.position + count]
         self.position += count
-        return sum(bit << k for k, bit in enumerate(taken))
+        return int(taken[::-1] or "0", 2)
 
 
 def decode(data: bytes) -> list[int]:

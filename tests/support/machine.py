@@ -258,8 +258,9 @@ class Workbench:
         cores, channels = len(operation.weights), operation.ofm.depth
         weights, biases, scales = self._constants(operation, inputs) if constants is None else constants
         streams, records = [], []
+        known = dict(zip(np.ndindex(weights.shape), weights.ravel().tolist(), strict=True))
         for core in range(cores):
-            values = [0 if index is None else int(weights[index]) for index in order(operation, core, self.variant)]
+            values = [0 if index is None else known[index] for index in order(operation, core, self.variant)]
             own = range(core, channels, cores)
             records.append(
                 self.store(

@@ -41,8 +41,8 @@ DIGIT = np.load(ROOT / "examples/digit_7.npy")
 
 
 @pytest.fixture
-def debugger() -> Debugger:
-    return Debugger(DIGITS, Session(), [DIGIT])
+def debugger(compiled_digits: bytes) -> Debugger:
+    return Debugger(compiled_digits, Session(), [DIGIT])
 
 
 def output(debugger: Debugger) -> np.ndarray:

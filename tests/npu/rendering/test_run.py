@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from constraints.checker import check
-from npu.api import compile, disassemble
+from npu.api import disassemble
 from npu.cli.main import main
 from npu.graph.attributes import AddOptions, Conv2DOptions, GatherOptions
 from npu.graph.dtype import DType
@@ -70,16 +70,21 @@ NARROW = {
 }
 
 
+@pytest.fixture(scope="module")
+def faulty(compiled_digits: bytes) -> bytes:
+    """A file whose first operation reads beyond its region."""
+    listing = disassemble(compiled_digits).replace("NPU_SET_IFM_BASE0 value=0x400", "NPU_SET_IFM_BASE0 value=0x10000", 1)
+    return assemble(listing, compiled_digits)
+
+
 @pytest.mark.parametrize("command", NARROW)
 @pytest.mark.parametrize("width", [40, 60, 80, 100])
 def test_every_text_fits_the_terminal(
-    command: str, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, width: int, faulty: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", str(width))
-    compiled = compile(EXAMPLES / "digits.tflite").content
-    listing = disassemble(compiled).replace("NPU_SET_IFM_BASE0 value=0x400", "NPU_SET_IFM_BASE0 value=0x10000", 1)
-    Path("faulty.tflite").write_bytes(assemble(listing, compiled))
+    Path("faulty.tflite").write_bytes(faulty)
     assert main(NARROW[command]) == (3 if command == "verify" else 0)
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= width
