@@ -156,14 +156,16 @@ class Packer:
     def place(self, buffer: LiveRange, limit: int) -> int | None:
         """The lowest offset at which `buffer` fits below `limit` bytes, where it then is; None if there is none."""
         size, begin, end = round_up(buffer.size_bytes), buffer.first, buffer.last
-        offset = 0
+        offset, highest = 0, limit - size
         for start, stop, first, last in self._placed:
+            if offset > highest:
+                return None
             if first <= end and begin <= last:
                 if start - offset >= size:
                     break
                 if stop > offset:
                     offset = stop
-        if offset + size > limit:
+        if offset > highest:
             return None
         insort(self._placed, (offset, offset + size, begin, end))
         self.total_bytes = max(self.total_bytes, offset + size)

@@ -77,6 +77,10 @@ def encode_stream(operations: Sequence[Operation], variant: Variant) -> CommandS
     return CommandStream(np.array(words, dtype=np.uint32), variant, tuple(placed))
 
 
+_Section: TypeAlias = tuple[int, Callable[[Any], bool] | None, _SectionReader]
+"""The number of a section, whether a record needs it (None if all do), and how it is read."""
+
+
 class _CommandWriter:
     """Words of operations; remembers what the registers hold."""
 
@@ -90,17 +94,16 @@ class _CommandWriter:
     def writes(self, operation: Operation) -> list[Sequence[int]]:
         """Words of each register write that changes something."""
         result: list[Sequence[int]] = []
-        for number, section in self._readers.sections:
-            if section.is_read_by(operation):
-                self._write_section(number, operation, result)
+        for number, is_needed, section in self._readers.of(type(operation)):
+            if is_needed is None or is_needed(operation):
+                self._write_section(number, section, operation, result)
         return result
 
     def kick_off(self, operation: Operation) -> Sequence[int]:
         """Words of the command that starts the operation."""
         return self._readers.kick_off(operation)
 
-    def _write_section(self, number: int, operation: Operation, result: list[Sequence[int]]) -> None:
-        section = self._readers.of(number, type(operation))
+    def _write_section(self, number: int, section: _SectionReader, operation: Operation, result: list[Sequence[int]]) -> None:
         attributes = section.read(operation)
         before = self._attributes.get(number)
         if before == attributes:
@@ -118,16 +121,19 @@ class _Readers:
 
     def __init__(self, variant: Variant, family: Family) -> None:
         self._variant, self._product, self._family = variant, variant.accelerator.product, family
-        self.sections = [pair for pair in enumerate(self._family.sections) if pair[1].is_in(variant.accelerator)]
-        self._known: dict[tuple[int, type], _SectionReader] = {}
+        self._known: dict[type, list[_Section]] = {}
         self._kick_offs: dict[tuple[type, tuple[int, ...]], Sequence[int]] = {}
 
-    def of(self, number: int, kind: type) -> _SectionReader:
-        """How section `number` reads records of type `kind`."""
-        section = self._known.get((number, kind))
-        if section is None:
-            section = self._known[number, kind] = self._make(self._family.sections[number].registers, kind)
-        return section
+    def of(self, kind: type) -> list[_Section]:
+        """The sections that records of type `kind` may read, in order."""
+        known = self._known.get(kind)
+        if known is None:
+            known = self._known[kind] = [
+                (number, section.is_needed, self._make(section.registers, kind))
+                for number, section in enumerate(self._family.sections)
+                if issubclass(kind, section.reader) and section.is_in(self._variant.accelerator)
+            ]
+        return known
 
     def kick_off(self, operation: Operation) -> Sequence[int]:
         """Words of the command that starts an operation."""
