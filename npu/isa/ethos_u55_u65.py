@@ -6,7 +6,7 @@ from npu.hardware.variant import Accelerator, Product
 from npu.isa import shram
 from npu.isa.commands import COMMANDS
 from npu.isa.family import Buffers, Family, FamilyArithmetic, ScaleFormat, WeightFormat, WeightUse
-from npu.isa.scale_records import RECORD_BYTES, decode_scales, encode_scales
+from npu.isa.scale_records import RECORD_BYTES, decode_scales, decode_scales_at, encode_scales
 from npu.isa.sections import SECTIONS
 from npu.isa.weight_stream.decode import GroupedWeights, decode_groups, decode_weights
 from npu.isa.weight_stream.encode import encode_weights, stand_in
@@ -37,7 +37,7 @@ ETHOS_U55_U65 = Family(
     sections=SECTIONS,
     buffers=Buffers(shram.buffer_rule, shram.shram_layout),
     weights=WeightFormat(weight_order, encode_weights, stand_in, decode_weights, GroupedWeights, decode_groups),
-    scales=ScaleFormat(RECORD_BYTES, encode_scales, decode_scales),
+    scales=ScaleFormat(RECORD_BYTES, encode_scales, decode_scales, decode_scales_at),
     # With other shifts ADD and SUB of Vela's streams differ from LiteRT.
     arithmetic=FamilyArithmetic(
         operand_shifts={8: 20, 16: 15, 32: 15},

@@ -27,6 +27,7 @@ from npu.isa.operations import (
     Traversal,
     WeightedOperation,
 )
+from npu.isa.scale_records import RecordPlace
 from npu.isa.shram import BufferProblem
 from npu.isa.weight_stream.decode import GroupedStream, GroupedWeights
 from npu.isa.weight_stream.encode import Encoder
@@ -121,6 +122,8 @@ class ScaleFormat:
     record_bytes: int
     encode: Callable[[ArrayLike, ArrayLike, ArrayLike], bytes]
     decode: Callable[[NDArray[np.uint8], int], tuple[Ints, Ints, Ints]]
+    decode_at: Callable[[Sequence[RecordPlace], int], tuple[Ints, Ints, Ints]]
+    """Of records at machine addresses."""
 
 
 @dataclass(frozen=True, slots=True)

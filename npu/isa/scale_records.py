@@ -1,15 +1,19 @@
-"""Scale records: bias, scale and shift of one output channel in 10 bytes; the only place that knows their layout."""
+"""Scale records: bias, scale and shift of one output channel in 10 bytes. Nothing else but its kernel knows the layout."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from npu.errors import StreamError
+from npu.isa.weight_stream.kernels.records import BIAS_BYTES, RECORDS, SHIFT_BYTE, decode_records
+from npu.isa.weight_stream.kernels.records import RECORD_BYTES as RECORD_BYTES
+from npu.numerics.arrays import Ints
 
-RECORD_BYTES = 10
-_BIAS_BYTES = 5
-_SHIFT_BYTE = 9
+RecordPlace = tuple[int, int, int, int]
+"""A `kernels.RECORDS`."""
 _LIMITS = {"bias": (-(1 << 39), (1 << 39) - 1), "scale": (0, (1 << 32) - 1), "shift": (0, 63)}
 
 
@@ -23,29 +27,28 @@ def encode_scales(biases: ArrayLike, scales: ArrayLike, shifts: ArrayLike) -> by
     if not bias.shape == scale.shape == shift.shape:
         raise StreamError(f"scale records: arrays must be equally long, got {bias.shape}, {scale.shape}, {shift.shape}")
     records = np.empty((len(bias), RECORD_BYTES), dtype=np.uint8)
-    records[:, :_BIAS_BYTES] = bias.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :_BIAS_BYTES]
-    records[:, _BIAS_BYTES:_SHIFT_BYTE] = scale.astype("<u4").view(np.uint8).reshape(-1, 4)
-    records[:, _SHIFT_BYTE] = shift
+    records[:, :BIAS_BYTES] = bias.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :BIAS_BYTES]
+    records[:, BIAS_BYTES:SHIFT_BYTE] = scale.astype("<u4").view(np.uint8).reshape(-1, 4)
+    records[:, SHIFT_BYTE] = shift
     return records.tobytes()
 
 
-def decode_scales(
-    data: bytes | NDArray[np.uint8], count: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def decode_scales(data: bytes | NDArray[np.uint8], count: int) -> tuple[Ints, Ints, Ints]:
     """Biases, scales and shifts, int64 of shape (count,), of the first `count` records of `data`."""
     if not 0 <= count <= len(data) // RECORD_BYTES:
         raise StreamError(f"scale records: {len(data)} bytes must hold {count} records of {RECORD_BYTES} bytes")
-    records = np.frombuffer(data, dtype=np.uint8, count=count * RECORD_BYTES).reshape(count, RECORD_BYTES)
-    wide = np.zeros((count, 16), dtype=np.uint8)
-    wide[:, 8 - _BIAS_BYTES : 8] = records[:, :_BIAS_BYTES]
-    wide[:, 8:12] = records[:, _BIAS_BYTES:_SHIFT_BYTE]
-    numbers = wide.view("<i8")
-    biases = numbers[:, 0] >> 8 * (8 - _BIAS_BYTES)  # the shift brings the sign along
-    shifts = records[:, _SHIFT_BYTE].astype(np.int64)
+    records = np.frombuffer(data, dtype=np.uint8)
+    return decode_scales_at([(records.ctypes.data, count, 0, 1)], count)
+
+
+def decode_scales_at(places: Sequence[RecordPlace], count: int) -> tuple[Ints, Ints, Ints]:
+    """`decode_scales` of records at machine addresses, where the caller keeps them; `places` have all `count` channels."""
+    biases, scales, shifts = (np.empty(count, np.int64) for _ in range(3))
+    decode_records(np.array(places, np.int64).reshape(-1).view(RECORDS), biases, scales, shifts)
     if count and shifts.max() > _LIMITS["shift"][1]:
         channel = int(shifts.argmax())
         raise StreamError(f"scale records: bits 7..6 of the shift of channel {channel} must be zero, got {shifts[channel]:#x}")
-    return biases, numbers[:, 1].copy(), shifts
+    return biases, scales, shifts
 
 
 def _column(name: str, values: ArrayLike) -> NDArray[np.int64]:

@@ -18,6 +18,7 @@ from npu.hardware.variant import Accelerator
 from npu.isa.families import family_of
 from npu.isa.family import WeightUse, weight_shape
 from npu.isa.operations import Convolution, DepthwiseConvolution, ElementType, FeatureMap
+from npu.isa.scale_records import RecordPlace
 from npu.isa.weight_stream.decode import GroupedStream, GroupedWeights
 from npu.native.call import array_address
 from npu.native.cpu import current
@@ -37,7 +38,7 @@ from sim.functional.kernels.pack import (
     summarise,
 )
 from sim.functional.kernels.values import NUMBERS, zeroed
-from sim.functional.weights import Bytes, ConstantBytes, DecodedConstants, scale_records, weight_orders
+from sim.functional.weights import Bytes, ConstantBytes, DecodedConstants, weight_orders
 from sim.inconsistent import output_limits
 
 Element = TypeVar("Element", np.int8, np.int64, np.void)
@@ -299,12 +300,14 @@ def _decode_channels(
     forms: Sequence[PackedForm], constants: Sequence[ConstantBytes], accelerator: Accelerator
 ) -> tuple[Ints, Ints, Ints]:
     """Biases, scales and shifts of all operations, one after the other. Raises StreamError."""
-    format = family_of(accelerator.product).scales
-    sources = [own.source[len(own.source) // 2 :] for own in constants]
-    records = [scale_records(form.operation, source, format) for form, source in zip(forms, sources, strict=True)]
     depths = [form.operation.ofm.depth for form in forms]
-    biases, scales, shifts = format.decode(np.concatenate(records), sum(depths))
-    for form, end in zip(forms, accumulate(depths), strict=True):
+    ends, places = list(accumulate(depths)), list[RecordPlace]()
+    for own, depth, end in zip(constants, depths, ends, strict=True):
+        cores = len(own.addresses) // 2
+        for core, address in enumerate(own.addresses[cores:]):
+            places.append((address, len(range(core, depth, cores)), end - depth + core, cores))
+    biases, scales, shifts = family_of(accelerator.product).scales.decode_at(places, sum(depths))
+    for form, end in zip(forms, ends, strict=True):
         if (scale := form.operation.scale) is not None:
             channels = slice(end - form.operation.ofm.depth, end)
             scales[channels], shifts[channels] = scale.scale, scale.shift
