@@ -55,7 +55,10 @@ def test_a_large_network_needs_no_more_than_what_vela_makes_of_it(name: str, tar
     assert_within_limit(shared_models()[name].read_bytes(), target, *goals)
 
 
-@pytest.mark.parametrize("name", [item for item in ("mlperf_vww_int8", "mlperf_resnet8_int8") if item in shared_models()])
+SMALL = {"mlperf_resnet8_int8": (), "mlperf_vww_int8": pytest.mark.slow}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=SMALL[name]) for name in SMALL if name in shared_models()])
 def test_a_small_network_needs_no_more_memory_than_what_vela_makes_of_it(name: str) -> None:
     assert_within_limit(shared_models()[name].read_bytes(), "ethos-u55-128", "size")
 

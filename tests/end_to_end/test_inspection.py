@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +20,7 @@ from tests.support.compatibility import TARGETS, reference
 from tests.support.litert import random_inputs, repaired
 from tests.support.shared import shared_models
 from tests.support.vela import compile_with_vela
+from tests.support.vela_fork import run_vela
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits.tflite"
@@ -41,10 +40,7 @@ def vela_raw(name: str, *options: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "model.tflite"
         source.write_bytes(shared_models()[name].read_bytes() if name in shared_models() else DIGITS.read_bytes())
-        command = [str(Path(sys.executable).with_name("vela")), str(source), "--accelerator-config", "ethos-u55-128"]
-        command += ["--output-dir", folder, "--output-format", "raw", *options]
-        subprocess.run(command, capture_output=True, check=True)
-        return (Path(folder) / "model_vela.npz").read_bytes()
+        return run_vela(source, Path(folder), "ethos-u55-128", "--output-format", "raw", *options, suffix=".npz").read_bytes()
 
 
 # --- listings -----------------------------------------------------------------------------------------------------------------

@@ -27,14 +27,20 @@ def compile_forked(model: bytes, target: str, *arguments: str, suffix: str = ".t
     `suffix` is ".tosa" for a TOSA graph. Files are kept for the session.
     """
     with tempfile.TemporaryDirectory() as folder:
-        source, log = Path(folder) / f"model{suffix}", Path(folder) / "log"
+        source = Path(folder) / f"model{suffix}"
         source.write_bytes(model)
-        status = _ask([str(source), "--accelerator-config", target, "--output-dir", folder, *arguments], log)
-        compiled = Path(folder) / "model_vela.tflite"
-        if status != 0 or not compiled.exists():
-            lines = log.read_text(errors="replace").strip().splitlines()
-            raise RuntimeError(lines[-1] if lines else f"exit status {status}")
-        return compiled.read_bytes()
+        return run_vela(source, Path(folder), target, *arguments).read_bytes()
+
+
+def run_vela(source: Path, folder: Path, target: str, *arguments: str, suffix: str = ".tflite") -> Path:
+    """The file of a model that the installed Vela writes into a folder; RuntimeError with its last words if it writes none."""
+    log = folder / "log"
+    status = _ask([str(source), "--accelerator-config", target, "--output-dir", str(folder), *arguments], log)
+    compiled = folder / f"{source.stem}_vela{suffix}"
+    if status != 0 or not compiled.exists():
+        lines = log.read_text(errors="replace").strip().splitlines()
+        raise RuntimeError(lines[-1] if lines else f"exit status {status}")
+    return compiled
 
 
 @functools.cache
