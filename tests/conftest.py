@@ -49,6 +49,13 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """What is left is looked through once, not at each of the steps by which a process ends."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files under tests/golden")
     parser.addoption("--delegate", choices=sorted(DELEGATES), help="run the operator tests with this delegate plugged in")

@@ -154,9 +154,8 @@ def test_an_arena_in_flash_is_refused(target: str, system: str) -> None:
 
 
 def test_packaged_descriptions_win_over_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "npu" / "hardware").mkdir(parents=True)
-    (tmp_path / "npu" / "_configs").mkdir()
-    monkeypatch.setattr(shipped, "__file__", str(tmp_path / "npu" / "hardware" / "shipped.py"))
+    (tmp_path / "npu" / "_configs").mkdir(parents=True)
+    monkeypatch.setattr(shipped, "_PACKAGE", tmp_path / "npu")
     assert shipped.configs_folder() == tmp_path / "npu" / "_configs"
 
 
