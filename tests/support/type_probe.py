@@ -57,14 +57,16 @@ def _answer(cell: str, seed: int) -> Answer:
 def _main() -> None:
     """One line per cell, from a fork that goes through them; one that stops is replaced behind the cell that stopped it."""
     cells, seed = sys.stdin.read().splitlines(), int(sys.argv[1])
-    answered = mmap.mmap(-1, 8)
+    answered, fatal = mmap.mmap(-1, 8), -1
     while (first := _count(answered)) < len(cells):
         if (child := os.fork()) == 0:
             for number, cell in enumerate(cells[first:], first + 1):
                 _tell(_answer(cell, seed), answered, number)
             os._exit(0)
         if os.waitpid(child, 0)[1] != 0:
-            _tell(CRASH, answered, _count(answered) + 1)
+            if fatal == _count(answered):  # again: it dies of this cell, not of what an earlier one left in memory
+                _tell(CRASH, answered, fatal + 1)
+            fatal = _count(answered)
 
 
 def _count(answered: mmap.mmap) -> int:
