@@ -14,24 +14,33 @@ class Chunks(NamedTuple):
     number: int
 
 
-def fastest_chunks(threads: int, extent: int, tile: int, most: int) -> Chunks:
-    """At most `most` chunks, taken in turn, by which all is done first. Each costs whole tiles, and has no fewer than one."""
-    whole = _tiles(extent, tile)
+def fastest_chunks(threads: int, extent: int, tiles: tuple[int, ...], most: int) -> Chunks:
+    """At most `most` chunks, taken in turn, by which all is done first.
+
+    A chunk costs whole tiles, of one of the sizes that there are, and has no fewer than the largest.
+    """
+    whole = _cost(extent, tiles)
     choices = [Chunks(1.0, extent, 1)]
-    for count in range(2, most + 1):
-        least = extent // (count * tile) * tile
-        for size in (least, least + tile):
-            last = extent - (count - 1) * size
-            if size > 0 and last >= tile:
-                choices.append(Chunks(_duration(threads, count, size // tile, _tiles(last, tile)) / whole, size, count))
+    for number in range(2, most + 1):
+        for size in _sizes(extent, tiles, number):
+            last = extent - (number - 1) * size
+            if min(size, last) >= tiles[0]:
+                duration = _duration(threads, number, _cost(size, tiles), _cost(last, tiles))
+                choices.append(Chunks(duration / whole, size, number))
     return min(choices)
 
 
-def _tiles(extent: int, tile: int) -> int:
-    return -(-extent // tile)
+def _sizes(extent: int, tiles: tuple[int, ...], number: int) -> set[int]:
+    """Of about so many chunks: even ones, and whole tiles."""
+    whole = {extent // (number * tile) * tile + more for tile in tiles for more in (0, tile)}
+    return whole | {-(-extent // number)}
 
 
-def _duration(threads: int, count: int, usual: int, last: int) -> int:
-    """When all are done with `count` - 1 chunks of one duration and a last one."""
-    rounds, busy = divmod(count - 1, threads)
+def _cost(extent: int, tiles: tuple[int, ...]) -> int:
+    return min(-(-extent // tile) * tile for tile in tiles)
+
+
+def _duration(threads: int, number: int, usual: int, last: int) -> int:
+    """When all are done with `number` - 1 chunks of one duration and a last one."""
+    rounds, busy = divmod(number - 1, threads)
     return max((rounds + (busy > 0)) * usual, rounds * usual + last)

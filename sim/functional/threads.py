@@ -68,9 +68,9 @@ class StreamThreads:
         work = pixels * blocks * (inputs if is_product else 20 * width)
         most = min(self.count * _CHUNKS_PER_THREAD, work // _SMALLEST_CHUNK)
         extent = width if row["is_flat"] else pixels
-        chunks = fastest_chunks(self.count, extent, _TILE[min(blocks, 4)] if is_product else 1, most)
+        chunks = fastest_chunks(self.count, extent, (_TILE[min(blocks, 4)],) if is_product else (1,), most)
         if (is_product and pixels < _FEW_PIXELS) or (kind == r.DEPTHWISE and pixels < _FEW_ROWS):
-            of_blocks = fastest_chunks(self.count, blocks, 1, most)
+            of_blocks = fastest_chunks(self.count, blocks, (1,), most)
             if of_blocks.time <= chunks.time + _READING_ALL:
                 row["is_by_block"], chunks = 1, of_blocks
         row["chunk"] = chunks.size

@@ -11,14 +11,14 @@ from npu.numerics.arrays import Array
 from npu.runtime.operator import Run
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.kernels.run import help_shared, run_alone, run_shared
-from npu.runtime.xnnpack.kernels.tiles import HEIGHTS, tile_width
+from npu.runtime.xnnpack.kernels.tiles import tile_heights, tile_width
 from npu.runtime.xnnpack.memory import address
 from npu.runtime.xnnpack.operation import Rows, Words
 
-_SMALLEST_CHUNK = 3_000
+_SMALLEST_CHUNK = 2_000
 _SMALLEST_SHARED = 50_000
 _CHUNKS_PER_THREAD = 3
-"""Work is counted in vector operations of 16 lanes, roughly 0.15 ns each: chunks below 0.5 us, and lists of jobs below 8 us, do
+"""Work is counted in vector operations of 16 lanes, roughly 0.15 ns each: chunks below 0.3 us, and lists of jobs below 8 us, do
 not pay for a hand-over."""
 _STORING = 4
 """What 16 results of a product cost beside its multiplications."""
@@ -66,13 +66,12 @@ class Threads:
 
 def share(row: Rows, threads: int, most: int) -> int:
     """The number of chunks of a job, at most `most`; the row says which."""
-    extent, blocks = int(row["rows"]), int(row["groups"])
-    chunks = fastest_chunks(threads, extent, 1, most)
-    if row["kind"] <= r.GEMM_REAL:
-        width = int(tile_width(blocks))
-        chunks = fastest_chunks(threads, extent, HEIGHTS[width - 1], most)
-        of_blocks = fastest_chunks(threads, blocks, width, most)
-        if of_blocks.time < chunks.time + (_GAIN if extent < _FEW_PIXELS else -_LOSS):
+    kind, extent, blocks = int(row["kind"]), int(row["rows"]), int(row["groups"])
+    is_product, pixels = kind <= r.GEMM_REAL, extent * max(int(row["width"]), 1)
+    chunks = fastest_chunks(threads, extent, tile_heights(blocks) if is_product and kind != r.GEMM_REAL else (1,), most)
+    if kind <= r.DEPTHWISE_BYTE:
+        of_blocks = fastest_chunks(threads, blocks, (int(tile_width(blocks)),) if is_product else (1,), most)
+        if of_blocks.time < chunks.time + (_GAIN if pixels < _FEW_PIXELS else -_LOSS):
             row["by_blocks"], chunks = True, of_blocks
     row["chunk"] = chunks.size
     return chunks.number

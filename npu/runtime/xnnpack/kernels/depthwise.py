@@ -161,8 +161,11 @@ _convolve = choice({key: job_function(f"depthwise_{key}", _ARGUMENTS, body) for 
 
 @kernel(ty.void(ty.int64, ty.int64, ty.int64))
 def depthwise(at, first, last):  # type: ignore[no-untyped-def]
-    """The output rows `first` to `last` (exclusive) of the job at an address."""
+    """The output rows, or `by_blocks` the blocks of channels, `first` to `last` (exclusive) of the job at an address."""
     row = r.jobs_at(at)[0]
+    top, bottom, left, right = first, last, np.int64(0), row.groups
+    if row.by_blocks:
+        top, bottom, left, right = np.int64(0), row.rows, first, last
     width, is_byte = row.width, row.kind == r.DEPTHWISE_BYTE
     mode = _FLOAT if not is_byte else _CENTRED if row.centred != 0 else _BYTE
     number = np.int64(2 * mode + (row.length == 9))
@@ -170,9 +173,9 @@ def depthwise(at, first, last):  # type: ignore[no-untyped-def]
         number = np.int64(2 * _PAIRS if width >= _COLUMNS else 2 * _BYTE)
     stage_bytes = np.int64(r.CHANNELS_BYTES if is_byte else r.FLOAT_STAGE_BYTES)
     block_bytes = np.int64(16 if is_byte else 64)
-    for y in range(first, last):
+    for y in range(top, bottom):
         t, o = row.table + y * row.line_step, row.out + y * width * row.out_step
-        for g in range(row.groups):
+        for g in range(left, right):
             tail = row.tail if g + 1 == row.groups else np.int64(16)
             w, s, channel = row.weights + g * row.weight_step, row.stage + g * stage_bytes, g * block_bytes
             _convolve(number, at, t, channel, w, s, o + channel, width, tail)

@@ -16,7 +16,7 @@ from npu.native.emit import BYTES, DOUBLES, FLOAT, FLOATS, INT, LANES, WORD, cho
 from npu.native.kernel import kernel
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.kernels.job_code import job_function
-from npu.runtime.xnnpack.kernels.tiles import HEIGHTS, tile_width
+from npu.runtime.xnnpack.kernels.tiles import HEIGHTS, LESS_TALL, tile_width
 
 _FLOAT, _BYTE, _UNSIGNED, _REAL = range(4)
 """Modes; `_UNSIGNED` is `_BYTE` for inputs whose `sign` is 0."""
@@ -124,8 +124,6 @@ def _rounded(e, row):  # type: ignore[no-untyped-def]
     return final
 
 
-_LESS_TALL = 3
-"""From so many blocks on there are tiles of one pixel less, for maps like 7 by 7 that they cover with fewer tiles' rests."""
 _TALL, _LOWER, _MODE = 8, 4, 16
 """What a tall tile has more in its number than one of one pixel, then one that is less tall, and one of the next mode."""
 
@@ -135,7 +133,7 @@ def _tiles():  # type: ignore[no-untyped-def]
     single = {_MODE * mode + width - 1: _tile(1, width, mode) for mode in (_FLOAT, _BYTE, _REAL) for width in (1, 4, 8)}
     tall = [(mode, width) for mode in (_FLOAT, _BYTE, _UNSIGNED) for width in (1, 2, 3, 4) if mode != _UNSIGNED or width <= 2]
     tiles = {_MODE * mode + _TALL + width - 1: _tile(HEIGHTS[width - 1], width, mode) for mode, width in tall}
-    lower = [(mode, width) for mode, width in tall if width >= _LESS_TALL]
+    lower = [(mode, width) for mode, width in tall if width >= LESS_TALL]
     less = {_MODE * mode + _TALL + _LOWER + width - 1: _tile(HEIGHTS[width - 1] - 1, width, mode) for mode, width in lower}
     return single | tiles | less
 
@@ -164,7 +162,7 @@ def _blocks(at, first, last, done, end):  # type: ignore[no-untyped-def]
             number = _MODE * mode + width - 1
         elif mode == _BYTE and row.sign == 0 and width <= 2:
             number = _MODE * _UNSIGNED + _TALL + width - 1
-        elif width >= _LESS_TALL and _computed(last - first, HEIGHTS[width - 1] - 1) < _computed(
+        elif width >= LESS_TALL and _computed(last - first, HEIGHTS[width - 1] - 1) < _computed(
             last - first, HEIGHTS[width - 1]
         ):
             number += _LOWER

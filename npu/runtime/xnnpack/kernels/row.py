@@ -37,7 +37,7 @@ _FIELDS = (
     "row_bytes",
     "width",  # output pixels of a row
     "chunk",  # rows, or blocks of channels, that a thread takes at once; the last chunk is the rest
-    "by_blocks",  # whether threads share the blocks of channels of a product, not its rows
+    "by_blocks",  # whether threads share the blocks of channels of a product or depthwise convolution, not its rows
     "single",  # 1 or 2 if the first or the second operand of a row is one element, or is the exact one of 8-bit sums, else 0
     "is_by_rows",  # 8-bit depthwise: whether four entries of the table are a row of the filter and one column more
     "centred",  # whether the weights of an 8-bit depthwise convolution have a zero point

@@ -8,6 +8,8 @@ from npu.native.kernel import Inlined
 
 HEIGHTS = (14, 12, 8, 6)
 """Pixels of a tall tile of one to four blocks."""
+LESS_TALL = 3
+"""From so many blocks on there are tiles of one pixel less, for maps like 7 by 7 that they cover with fewer tiles' rests."""
 
 
 @Inlined
@@ -18,3 +20,10 @@ def tile_width(left):  # type: ignore[no-untyped-def]
     if (left % 4 != 0 and left % 3 == 0) or left == 5:
         return np.int64(3)
     return np.int64(4)
+
+
+def tile_heights(blocks: int) -> tuple[int, ...]:
+    """Pixels of the tall tiles of a product with so many blocks of channels."""
+    width = int(tile_width(blocks))
+    height = HEIGHTS[width - 1]
+    return (height, height - 1) if width >= LESS_TALL else (height,)
