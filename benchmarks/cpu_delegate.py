@@ -1,21 +1,24 @@
 """How fast the XNNPACK-like CPU delegate is, beside LiteRT with XNNPACK, in one process.
 
-    python benchmarks/cpu_delegate.py [MODEL.tflite ...] [--threads 1 2] [--rounds 40] [--profile]
+    python benchmarks/cpu_delegate.py [MODEL.tflite ...] [--threads 1 2] [--rounds 40] [--busy 0] [--profile]
 
 Without models: a MobileNetV2 with random weights in float32 and int8, and what of the usual test networks lies beside the
 project. Constant half-precision weights that a model unpacks with DEQUANTIZE are made float32 constants first, for both.
 Printed as a table: medians in milliseconds, their ratio, and the ratio of the minima, which a busy machine
 disturbs least. Rounds alternate between the two. Before each, nothing runs until the threads of the other one, which wait for
 more work on a processor for a while, are asleep; then it runs unmeasured until its own threads and the caches are ready.
+With --busy, so many other processes compute meanwhile, at a lower priority.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -106,6 +109,16 @@ def prepare(run: Callable[[], object]) -> None:
         run()
 
 
+@contextlib.contextmanager
+def busy_processes(count: int) -> Iterator[None]:
+    """Others that want a processor all the time."""
+    command = ["nice", sys.executable, "-c", "while True: pass"]
+    with contextlib.ExitStack() as others:
+        for _ in range(count):
+            others.callback(subprocess.Popen(command).kill)
+        yield
+
+
 def measure(name: str, content: bytes, threads: int, rounds: int, *, profile: bool) -> str:
     """One line of results, and lines of the profile."""
     delegate = XnnpackDelegate(replace(default_options(), num_threads=threads, qs8=True, qu8=True))
@@ -141,6 +154,7 @@ def main() -> None:
     parser.add_argument("models", nargs="*", type=Path)
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--busy", type=int, default=0, help="other processes that compute meanwhile")
     parser.add_argument("--profile", action="store_true", help="also print the operators that take the most time")
     options = parser.parse_args()
     contents = {path.name: path.read_bytes() for path in options.models}
@@ -148,10 +162,11 @@ def main() -> None:
         contents = {f"MobileNetV2 {dtype} (random)": mobilenet(dtype) for dtype in (DType.FLOAT32, DType.INT8)}
         contents |= {name: shared_models()[name].read_bytes() for name in USUAL if name in shared_models()}
     sys.stdout.write(f"| {'model':30} | threads | delegate ms | XNNPACK ms | ratio | of minima |\n|---|---|---|---|---|---|\n")
-    for name, content in contents.items():
-        for threads in options.threads:
-            sys.stdout.write(measure(name, with_float_weights(content), threads, options.rounds, profile=options.profile))
-            sys.stdout.flush()
+    with busy_processes(options.busy):
+        for name, content in contents.items():
+            for threads in options.threads:
+                sys.stdout.write(measure(name, with_float_weights(content), threads, options.rounds, profile=options.profile))
+                sys.stdout.flush()
 
 
 if __name__ == "__main__":
