@@ -16,6 +16,7 @@ from npu.isa.families import family_of
 from npu.isa.operations import Dma, FeatureMap, KernelOperation, WeightedOperation
 from npu.numerics.arrays import Ints
 from sim.functional.kernels import rows as r
+from sim.functional.origins import plain_sides
 from sim.memory import MAX_REGIONS, NpuMemory, feature_map_ranges, tile_rectangles
 
 _NOWHERE = MAX_REGIONS
@@ -32,7 +33,7 @@ def shared_plans(alike: Alike, memory: NpuMemory) -> Ints:
     repeated = np.flatnonzero(np.bincount(alike.of) > 1).tolist()
     kinds = {kind: alike.decoded[alike.firsts[kind]].operation for kind in repeated}
     sizes = np.array([memory.regions[k].size if k in memory.regions else -1 for k in range(MAX_REGIONS)] + [1 << 62])
-    transfers = {kind: _sides(one) for kind, one in kinds.items() if isinstance(one, Dma)}
+    transfers = {kind: plain_sides(one) for kind, one in kinds.items() if isinstance(one, Dma)}
     if transfers:
         own, regions = _rows_of(transfers, alike.of)
         is_safe[own] = _are_transfers_inside(regions, alike.places[own, PLACES_OF["dma"]], sizes)
@@ -54,14 +55,6 @@ def _rows_of(rows: Mapping[int, Sequence[int]], of: Ints) -> tuple[Ints, Ints]:
     row_of[list(rows)] = np.arange(len(rows))
     own = np.flatnonzero(row_of[of] >= 0)
     return own, np.array(list(rows.values()), np.int64)[row_of[of[own]]]
-
-
-def _sides(transfer: Dma) -> list[int]:
-    """Regions of source and destination, none of both unless it is bytes in one piece from region to region."""
-    source, destination = transfer.source.region, transfer.destination.region
-    if source is None or destination is None or transfer.rows != 1 or transfer.planes != 1:
-        return [-1, -1]
-    return [source, destination]
 
 
 def _are_transfers_inside(regions: Ints, places: Ints, sizes: Ints) -> npt.NDArray[np.bool_]:
