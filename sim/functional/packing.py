@@ -178,6 +178,8 @@ class PackedForm:
     """The numbers of a PACKED that are the operation's own."""
     weights_bytes: int = field(init=False)
     """Packed weights."""
+    has_gaps: bool = field(init=False)
+    """Whether there are bytes that are no weights."""
     grouped: Sequence[GroupedWeights] = ()
     """How the weights of each core are packed, once that was asked for."""
 
@@ -188,6 +190,7 @@ class PackedForm:
         clamp = [limit - ofm.zero_point for limit in output_limits(self.operation)]
         self.numbers = order.block_bytes, blocks, ofm.depth, _input_offset(ifm), _reach(ifm), zero_point, *clamp
         self.weights_bytes = blocks * order.block_bytes
+        self.has_gaps = ofm.depth % 16 > 0 or 16 * order.places.size < order.block_bytes
 
 
 def form_of(row: PlannedRow, operation: Convolution | DepthwiseConvolution) -> PackedForm | None:
@@ -229,7 +232,11 @@ def pack_streams(
     for name, column in zip(_NUMBERS, np.array([form.numbers for form in forms], np.int64).T, strict=True):
         packed[name] = column
     sizes, blocks, depths = packed["length"] * packed["blocks"], packed["blocks"], packed["depth"]
-    weights, stages = _aligned_zeros(int(sizes.sum())), zeroed(r.CHANNELS, int(blocks.sum()))
+    weights, stages = _aligned(int(sizes.sum())), zeroed(r.CHANNELS, int(blocks.sum()))
+    own_weights, own_stages = _parts(weights, sizes), _parts(stages, blocks)
+    for form, own in zip(forms, own_weights, strict=True):
+        if form.has_gaps:
+            own[:] = 0
     packed["groups"], packed["first"] = array_address(weights) + _starts(sizes), _starts(depths)
     packed["stage"] = stages.ctypes.data + _starts(blocks) * r.CHANNELS_BYTES
     constants = [packing.constants for packing in packings]
@@ -242,17 +249,16 @@ def pack_streams(
     make_channels(packed, *channels, LIMIT, _MAX_FLOOR_SHIFT)
     done = np.flatnonzero(fits & (packed["finish"] != IMPOSSIBLE)).tolist()
     table["finish"][[packings[k].index for k in done]] = packed["finish"][done]
-    own_weights, own_stages = _parts(weights, sizes), _parts(stages, blocks)
     for k in done:
         packings[k].row.arrays |= {"weights": own_weights[k], "stage": own_stages[k]}
     _keep([packings[k] for k in done], table, packed["stage"][done], packed["groups"][done])
 
 
-def _aligned_zeros(size: int) -> npt.NDArray[np.int8]:
-    """Zeros from the start of a cache line on, as vectors of 64 bytes are read fastest."""
-    zeros = np.zeros(size + 63, np.int8)
-    skipped = -zeros.ctypes.data % 64
-    return zeros[skipped : skipped + size]
+def _aligned(size: int) -> npt.NDArray[np.int8]:
+    """Bytes from the start of a cache line on, as vectors of 64 bytes are read fastest."""
+    room = np.empty(size + 63, np.int8)
+    skipped = -array_address(room) % 64
+    return room[skipped : skipped + size]
 
 
 def _starts(sizes: Ints) -> Ints:
@@ -315,7 +321,8 @@ def _decode_channels(
 
 
 def _reach(ifm: FeatureMap) -> int:
-    return max(abs(ifm.element.minimum - ifm.zero_point), abs(ifm.element.maximum - ifm.zero_point))
+    element, zero_point = ifm.element, ifm.zero_point
+    return max(abs(element.minimum - zero_point), abs(element.maximum - zero_point))
 
 
 def _input_offset(ifm: FeatureMap) -> int:

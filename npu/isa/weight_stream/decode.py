@@ -116,7 +116,7 @@ class GroupedWeights:
         object.__setattr__(self, "_numbers", (order, count_symbols(self.shape, self.order), array_address(self.places)))
 
     def stream(self, address: int, size_bytes: int, groups: int) -> GroupedStream:
-        """A stream of such weights, at an address, and the address of zeros for its groups; the caller keeps the memory."""
+        """A stream at an address, and the address of its groups, 0 where no weight goes; the caller keeps the memory."""
         return *self._numbers, address, size_bytes, groups, 0, 0, 0, 0, 0
 
 

@@ -32,7 +32,7 @@ _orders_at, _words_at, _weights_at, _places_at, _groups_at = (
 
 @kernel(ty.void(ty.record(STREAM)[::1], GROUP_TABLES, WORDS, ty.uint16[::1], ty.int64[::1], ty.int16[::1]))
 def decode_groups(streams, tables, words, symbols, runs, weights):  # type: ignore[no-untyped-def]
-    """Decode `streams` into their groups, zeros; `words` has room for the longest with spare ones, `weights` for the most."""
+    """Decode `streams` into their groups; `words` has room for the longest with spare ones, `weights` for the most."""
     first, at = np.int64(streams.ctypes.data), np.int64(words.ctypes.data)
     for k in range(streams.shape[0]):
         stream = streams[k]
