@@ -200,28 +200,35 @@ def _is_usual(form: _Form, options: Mapping[str, bool]) -> bool:
 
 def _initialiser(cls: type) -> FunctionType:
     """`__init__`. What differs from that of another class with as many fields are names, and which are by keyword."""
-    parameters = [one for one in dataclasses.fields(cls) if one.init]
-    parameters.sort(key=_is_by_keyword)
+    fields = [one for one in dataclasses.fields(cls) if one.init]
+    last = [one for one in fields if one.kw_only]
+    parameters = [*(one for one in fields if not one.kw_only), *last] if last else fields
     names = [one.name for one in parameters]
     made = tuple([one.default_factory is not MISSING for one in parameters])
     frozen = vars(cls)[_FORM].frozen
     slots: list[Any] = [getattr(cls, name, None) for name in names] if frozen else []
-    by_slot = bool(slots) and all([isinstance(slot, MemberDescriptorType) for slot in slots])
+    by_slot = bool(slots) and {MemberDescriptorType}.issuperset(map(type, slots))
     code = _initialisation(made, frozen=frozen, by_slot=by_slot, checked=hasattr(cls, "__post_init__"))
     values = {f"make_{index}": one.default_factory for index, one in enumerate(parameters) if made[index]}
     if by_slot:
         values |= {f"put_{index}": slot.__set__ for index, slot in enumerate(slots)}
-    by_keyword = sum(map(_is_by_keyword, parameters))
-    result = _function(cls, code, names, values, by_keyword)
+    else:
+        code = _renamed(code, names)
+    code = code.replace(co_argcount=1 + len(fields) - len(last), co_kwonlyargcount=len(last), co_varnames=("self", *names))
+    result = FunctionType(code, _NAMES | values, "__init__")
+    result.__qualname__, result.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     defaults = {one.name: one.default if one.default_factory is MISSING else _MADE for one in parameters}
-    result.__kwdefaults__ = {name: defaults.pop(name) for name in names[len(names) - by_keyword :]}
+    result.__kwdefaults__ = {one.name: defaults.pop(one.name) for one in last}
     _give_defaults(result, defaults)
     result.__annotations__ = {one.name: one.type for one in parameters} | {"return": None}
     return result
 
 
-def _is_by_keyword(attribute: Field[Any]) -> bool:
-    return bool(attribute.kw_only)
+def _renamed(code: CodeType, names: Sequence[str]) -> CodeType:
+    """Code that knows its fields as field_0, field_1, ... by their names; what fills slots knows them by number alone."""
+    real = {f"field_{index}": name for index, name in enumerate(names)}
+    constants = [real.get(one, one) if isinstance(one, str) else one for one in code.co_consts]
+    return code.replace(co_names=tuple([real.get(one, one) for one in code.co_names]), co_consts=tuple(constants))
 
 
 def _give_defaults(function: FunctionType, defaults: Mapping[str, Any]) -> None:
@@ -237,26 +244,6 @@ def _give_defaults(function: FunctionType, defaults: Mapping[str, Any]) -> None:
 _MADE = type("_MADE", (), {"__repr__": lambda self: "<factory>"})()
 """The default of a parameter whose value a factory makes."""
 _NAMES = {"put": object.__setattr__, "made": _MADE}
-
-
-def _function(cls: type, code: CodeType, names: Sequence[str], values: Mapping[str, Any], by_keyword: int) -> FunctionType:
-    """A method whose fields are called `names`, of code whose fields are called field_0, ..., the last of them by keyword."""
-    renamed = {f"field_{index}": name for index, name in enumerate(names)}
-
-    def real(entries: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple([renamed.get(entry, entry) if isinstance(entry, str) else entry for entry in entries])
-
-    code = code.replace(
-        co_argcount=code.co_argcount - by_keyword,
-        co_kwonlyargcount=by_keyword,
-        co_varnames=real(code.co_varnames),
-        co_names=real(code.co_names),
-        co_consts=real(code.co_consts),
-    )
-    result = FunctionType(code, {**_NAMES, **values} if values else _NAMES, code.co_name)
-    result.__qualname__ = f"{cls.__qualname__}.{code.co_name}"
-    result.__module__ = cls.__module__
-    return result
 
 
 @functools.cache
