@@ -9,7 +9,7 @@ import numba as nb
 
 from npu.native import compile as by_numba
 from npu.native import cpu
-from npu.native.kernel import Kernel
+from npu.native.kernel import Inlined, Kernel
 
 
 @functools.cache
@@ -20,8 +20,15 @@ def _dispatcher(kernel: Kernel) -> Any:
     return made
 
 
+@functools.cache
+def _inlined(inlined: Inlined[Any]) -> Any:
+    """A function of its own: the kernels that call these divide by no zero, where the error models differ."""
+    return nb.njit(error_model="numpy")(inlined.py_func)
+
+
 def install() -> None:
     """From here on no library is used; before any kernel is imported."""
     cpu.use(cpu.current())
     Kernel._load = lambda kernel: (_dispatcher(kernel), lambda *arguments: lambda: _dispatcher(kernel)(*arguments))  # type: ignore[method-assign]
     Kernel._numba_type_ = property(lambda kernel: nb.types.Dispatcher(_dispatcher(kernel)))  # type: ignore[assignment,method-assign]
+    Inlined._numba_type_ = property(lambda inlined: nb.types.Dispatcher(_inlined(inlined)))  # type: ignore[assignment,method-assign]
