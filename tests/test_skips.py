@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+from tests.support.shared import shared_models
+
 TESTS = Path(__file__).parent
 REASONS = {
     "the model is not here": "models of other owners, which a clone does not hold (docs/models.md)",
@@ -29,6 +33,11 @@ def test_every_reason_to_skip_a_test_is_one_of_these() -> None:
         for first, second in _SKIP.findall(path.read_text())
     }
     assert found == set(REASONS)
+
+
+@pytest.mark.skipif(not shared_models(), reason="the model is not here")
+def test_no_test_is_without_cases_where_the_models_are(collected: list[pytest.Item]) -> None:
+    assert [item.nodeid for item in collected if "NOTSET" in item.name] == []
 
 
 def test_no_test_is_skipped_for_a_dependency_that_is_missing() -> None:
