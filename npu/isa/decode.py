@@ -1,4 +1,4 @@
-"""Command words to operations: the only place that reads a command stream.
+"""Command words to operations, one command after the other; `npu.isa.columns` reads whole streams that nothing is wrong with.
 
 Everything that a real stream cannot contain is refused with a StreamError that names the command, its place and the rule.
 """
