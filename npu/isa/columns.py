@@ -105,8 +105,8 @@ def read_columns(words: NDArray[np.uint32], variant: Variant) -> Alike | None:
     except StreamError:
         return None
     places = np.ascontiguousarray(read[:, commands.places])
-    starts = zip(of.tolist(), kick_offs.tolist(), written.positions[kick_offs].tolist(), places.tolist(), strict=True)
-    decoded = [Decoded(made[kind], index, position, own) for kind, index, position, own in starts]
+    starts = zip(of.tolist(), kick_offs.tolist(), written.positions[kick_offs].tolist(), strict=True)
+    decoded = [Decoded(made[kind], index, position, places, row) for row, (kind, index, position) in enumerate(starts)]
     for kind, first in enumerate(firsts):
         decoded[first] = Decoded(made[kind], decoded[first].command_index, decoded[first].word_index)
     return Alike(decoded, firsts, of, places)
@@ -164,10 +164,9 @@ def _compared(read: Ints, kick_offs: Ints, places: Ints, address_bits: int) -> t
     is_length = np.array(["length" in path for path in PLACES])
     is_good = (own % ALIGNMENT_BYTES == 0) & np.where(is_length, own > 0, own >> address_bits == 0)
     compared[:, places] = np.where(is_good, np.where(is_length, ALIGNMENT_BYTES, 0), own)
-    compared[range(kick_offs.size), kick_offs] |= _KICK_OFF
-    content, size = compared.tobytes(), compared.strides[0]
+    compared[np.arange(kick_offs.size), kick_offs] |= _KICK_OFF
     known: dict[bytes, int] = {}
-    of = [known.setdefault(content[at : at + size], len(known)) for at in range(0, len(content), size)]
+    of = [known.setdefault(one, len(known)) for one in compared.view(f"V{compared.strides[0]}")[:, 0].tolist()]
     firsts = np.unique(of, return_index=True)[1]
     return np.array(of), firsts.tolist()
 

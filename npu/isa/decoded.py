@@ -85,20 +85,22 @@ def address_text(word_index: int) -> str:
 class Decoded:
     """An operation and where its kick-off stands in the stream: the numbers of commands and of words before it.
 
-    With `places` the operation is like the given one, at these; its record is made when somebody looks at it.
+    With `places`, of many operations, it is like the given one, at those of a row; its record is made when it is looked at.
     """
 
-    __slots__ = ("_operation", "_places", "command_index", "word_index")
+    __slots__ = ("_operation", "_places", "_row", "command_index", "word_index")
 
-    def __init__(self, operation: Operation, command_index: int, word_index: int, places: Sequence[int] | None = None) -> None:
-        self._operation, self._places = operation, places
+    def __init__(
+        self, operation: Operation, command_index: int, word_index: int, places: Ints | None = None, row: int = 0
+    ) -> None:
+        self._operation, self._places, self._row = operation, places, row
         self.command_index, self.word_index = command_index, word_index
 
     @property
     def operation(self) -> Operation:
         """The record."""
         if self._places is not None:
-            self._operation, self._places = placed(self._operation, self._places), None
+            self._operation, self._places = placed(self._operation, self._places[self._row].tolist()), None
         return self._operation
 
     @property
