@@ -113,11 +113,13 @@ def _quantization_defect(tensor: Tensor) -> str | None:
     if quantization is None:
         return None
     scales, zero_points = quantization.scales, quantization.zero_points
+    low, high = _ZERO_POINTS.get(tensor.dtype, (-(1 << 31), (1 << 31) - 1))
+    if scales.size == zero_points.size == 1 and 0 <= scales.item() < math.inf and low <= zero_points.item() <= high:
+        return _axis_defect(tensor, quantization)  # as of most tensors, without a call of numpy for each question
     if not np.all(np.isfinite(scales) & (scales >= 0)):
         return "scales must be finite and not negative"
     if scales.size == 0 or zero_points.size != scales.size:
         return f"must have one zero point per scale, got {zero_points.size} for {scales.size}"
-    low, high = _ZERO_POINTS.get(tensor.dtype, (-(1 << 31), (1 << 31) - 1))
     if int(zero_points.min()) < low or int(zero_points.max()) > high:
         return f"zero points of {tensor.dtype} must be in [{low}, {high}], got {zero_points[:8].tolist()}"
     return _axis_defect(tensor, quantization)

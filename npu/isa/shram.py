@@ -1,6 +1,6 @@
-"""What an operation's buffers take of SHRAM: the only place for these formulas, which the compiler and the verifier share.
+"""What an operation's buffers take of SHRAM: the only place that says so, by the formulas of `npu.machine.buffers`.
 
-They reproduce the registers that Vela writes for the same block (tested against its streams).
+The compiler and the verifier share it. The results reproduce the registers that Vela writes for the same block (tested against its streams).
 """
 
 from __future__ import annotations
