@@ -1,6 +1,7 @@
 """What an operation's buffers take of SHRAM: the only place that says so, by the formulas of `npu.machine.buffers`.
 
-The compiler and the verifier share it. The results reproduce the registers that Vela writes for the same block (tested against its streams).
+The compiler and the verifier share it. The results reproduce the registers that Vela writes for the same block (tested against
+its streams).
 """
 
 from __future__ import annotations
