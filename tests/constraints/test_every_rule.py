@@ -30,7 +30,8 @@ from tests.support.random_graphs import OPERATORS, cases
 CHANGES = 6
 """Broken forms of every model."""
 SPARSE = (*sparse.ALWAYS, sparse.FIRST, *sparse.INNER, sparse.LAST, sparse.WHOLE)
-RULES = {**{name: profile_named(name).rules for name in profile_names()}, "sparse": SPARSE}
+PROFILES = {name: profile_named(name) for name in profile_names()}
+RULES = {**{name: profile.rules for name, profile in PROFILES.items()}, "sparse": SPARSE}
 
 
 @cache
@@ -61,7 +62,7 @@ def _rules_of(name: str, view: OpView) -> Iterator[Rule]:
     if name == "sparse":
         yield from (rule for rule in SPARSE if not rule.operators or view.op.kind in rule.operators)
         return
-    for rule_set in profile_named(name).rule_sets:
+    for rule_set in PROFILES[name].rule_sets:
         if view.op.kind in rule_set.operators and rule_set.applies(view):
             yield from rule_set.generic + rule_set.specific(view.op.kind)
 

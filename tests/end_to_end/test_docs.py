@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ FOLDERS = ("benchmarks", "configs", "constraints", "docs", "examples", "npu", "s
 NAMED_PATH = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]+)`")
 
 
+@cache
 def anchors_of(page: Path) -> set[str]:
     """The anchors that GitHub makes of the headings of a page."""
     found: set[str] = set()
