@@ -68,12 +68,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--delegate", choices=sorted(DELEGATES), help="run the operator tests with this delegate plugged in")
 
 
-@pytest.fixture(autouse=True)
-def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session", autouse=True)
+def terminal() -> Iterator[None]:
     """Text is laid out for 120 plain columns, whatever terminal the tests run in."""
-    monkeypatch.setenv("COLUMNS", "120")
-    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
-        monkeypatch.delenv(name, raising=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "120")
+        for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
+            patch.delenv(name, raising=False)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
