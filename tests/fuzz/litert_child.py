@@ -18,7 +18,8 @@ SECONDS = 20.0
 class LiteRt:
     """The child; started when it is needed and again after each of its deaths."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self._seconds = seconds
         self._child: subprocess.Popen[bytes] | None = None
 
     def outputs(self, content: bytes, inputs: list[np.ndarray]) -> list[np.ndarray] | str:
@@ -29,7 +30,7 @@ class LiteRt:
         try:
             pickle.dump((content, inputs), child.stdin)
             child.stdin.flush()
-            if not select.select([child.stdout], [], [], SECONDS)[0]:
+            if not select.select([child.stdout], [], [], self._seconds)[0]:
                 self.stop()
                 return "slow"
             answer: list[np.ndarray] | str = pickle.load(child.stdout)

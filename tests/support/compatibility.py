@@ -6,16 +6,15 @@ FULLY_CONNECTED is compared by the hardware's rounding; see `tests.support.liter
 
 from __future__ import annotations
 
-import multiprocessing
-import pickle
+import atexit
 import subprocess
 import sys
 import tempfile
 import venv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -28,8 +27,9 @@ from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from sim.delegate import EthosUDelegate
 
+from tests.fuzz.litert_child import LiteRt
 from tests.support.interpreters import run
-from tests.support.litert import run_reference
+from tests.support.litert import with_convolutions
 
 INSTALLED = "5.2.0"
 VERSIONS = ("3.12.0", "4.2.0", "5.0.0", INSTALLED)
@@ -39,6 +39,11 @@ _REQUIREMENTS = {"3.12.0": ("numpy<2", "setuptools<80")}
 _QUANTIZED = (DType.INT8, DType.UINT8, DType.INT16)
 _WITHOUT_VALUES = (DType.RESOURCE, DType.VARIANT, DType.STRING)
 _REFERENCE_SECONDS = 300
+_WITHOUT = {
+    "refused": "LiteRT refuses it",
+    "died": "LiteRT crashes",
+    "slow": f"no result within {_REFERENCE_SECONDS} s",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,32 +88,19 @@ def simulate(compiled: bytes, inputs: Sequence[Array]) -> list[Array]:
     return run(CpuInterpreter(model_content=compiled, experimental_delegates=[EthosUDelegate()]), inputs)
 
 
+@cache
+def _litert() -> LiteRt:
+    child = LiteRt(_REFERENCE_SECONDS)
+    atexit.register(child.stop)
+    return child
+
+
 def reference(model: bytes, inputs: list[Array]) -> list[Array]:
     """`run_reference` with the hardware's FULLY_CONNECTED in a process of its own: some files crash LiteRT."""
-    receiver, sender = multiprocessing.get_context("fork").Pipe(duplex=False)
-    process = multiprocessing.get_context("fork").Process(target=_send_reference, args=(sender, model, inputs))
-    process.start()
-    sender.close()
-    try:
-        if not receiver.poll(_REFERENCE_SECONDS):
-            raise RuntimeError(f"no result within {_REFERENCE_SECONDS} s")
-        outcome = pickle.loads(receiver.recv_bytes())
-    except EOFError as error:
-        raise RuntimeError("LiteRT crashes") from error
-    finally:
-        process.kill()
-        process.join()
-    if isinstance(outcome, str):
-        raise RuntimeError(outcome)
-    return list(outcome)
-
-
-def _send_reference(sender: Any, model: bytes, inputs: list[Array]) -> None:
-    try:
-        outcome: object = run_reference(model, inputs, fully_connected="npu")
-    except (RuntimeError, ValueError) as error:
-        outcome = str(error).strip().splitlines()[0]
-    sender.send_bytes(pickle.dumps(outcome))
+    answer = _litert().outputs(write_model(with_convolutions(read_model(model))), inputs)
+    if isinstance(answer, str):
+        raise RuntimeError(_WITHOUT[answer])
+    return answer
 
 
 def difference(found: Sequence[Array], expected: Sequence[Array]) -> str:
