@@ -17,6 +17,8 @@ from reprlib import recursive_repr
 from types import CodeType, FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from npu import initialisers
+
 _OPTIONS = {"frozen", "slots", "eq", "kw_only"}
 _FIELD = dataclasses.fields(dataclasses.make_dataclass("_", ["one"]))[0]._field_type  # type: ignore[attr-defined]
 """What `dataclasses.fields` knows a field by."""
@@ -225,8 +227,8 @@ def _initialiser(cls: type) -> FunctionType:
 
 
 def _renamed(code: CodeType, names: Sequence[str]) -> CodeType:
-    """Code that knows its fields as field_0, field_1, ... by their names; what fills slots knows them by number alone."""
-    real = {f"field_{index}": name for index, name in enumerate(names)}
+    """Code that knows its fields as f0, f1, ... by their names; what fills slots knows them by number alone."""
+    real = {f"f{index}": name for index, name in enumerate(names)}
     constants = [real.get(one, one) if isinstance(one, str) else one for one in code.co_consts]
     return code.replace(co_names=tuple([real.get(one, one) for one in code.co_names]), co_consts=tuple(constants))
 
@@ -248,15 +250,29 @@ _NAMES = {"put": object.__setattr__, "made": _MADE}
 
 @functools.cache
 def _initialisation(made: tuple[bool, ...], *, frozen: bool, by_slot: bool, checked: bool) -> CodeType:
-    """Code for so many fields, `made` by their factories or given. To fill a slot by its descriptor takes three quarters of
-    the time that object.__setattr__ takes."""
-    names = [f"field_{index}" for index in range(len(made))]
-    lines = [f"def __init__({', '.join(['self', *names])}):"]
-    for index, (name, by_factory) in enumerate(zip(names, made, strict=True)):
-        value = f"make_{index}() if {name} is made else {name}" if by_factory else name
-        put = f" put_{index}(self, {value})" if by_slot else f" put(self, '{name}', {value})"
-        lines.append(put if frozen else f" self.{name} = {value}")
-    return _compiled("\n".join([*lines, " self.__post_init__()" if checked else " pass"]))
+    """Code for so many fields, `made` by their factories or given: that of `npu.initialisers`, or compiled here."""
+    name = initialiser_name(len(made), by_slot=by_slot)
+    ahead = vars(initialisers).get(name) if frozen and not checked and not any(made) else None
+    if ahead is not None:
+        code: CodeType = ahead.__code__
+        return code
+    return _compiled(initialiser_text("__init__", made, frozen=frozen, by_slot=by_slot, checked=checked))
+
+
+def initialiser_name(fields: int, *, by_slot: bool) -> str:
+    """What the initialiser of frozen records with so many fields is called in `npu.initialisers`."""
+    return f"fill_{fields}_slots" if by_slot else f"set_{fields}_attributes"
+
+
+def initialiser_text(name: str, made: Sequence[bool], *, frozen: bool, by_slot: bool, checked: bool) -> str:
+    """To fill a slot by its descriptor takes three quarters of the time that object.__setattr__ takes."""
+    names = [f"f{index}" for index in range(len(made))]
+    lines = [f"def {name}({', '.join(['self', *names])}):"]
+    for index, (field_name, by_factory) in enumerate(zip(names, made, strict=True)):
+        value = f"make_{index}() if {field_name} is made else {field_name}" if by_factory else field_name
+        put = f"    put_{index}(self, {value})" if by_slot else f'    put(self, "{field_name}", {value})'
+        lines.append(put if frozen else f"    self.{field_name} = {value}")
+    return "\n".join([*lines, *(["    self.__post_init__()"] if checked else []), *([] if made or checked else ["    pass"])])
 
 
 def _values(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:

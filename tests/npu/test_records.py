@@ -11,11 +11,14 @@ import pickle
 import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import FrozenInstanceError, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from npu import records
+from npu import initialisers, records
+
+from tests.support import initialisers as initialisers_ahead
 
 DECORATORS: dict[str, Callable[..., Any]] = {"standard": dataclasses.dataclass, "records": records.dataclass}
 FORMS = {
@@ -164,7 +167,7 @@ def _product_records() -> Iterator[type]:
 def test_records_of_the_product_have_the_parameters_of_the_standard_decorator() -> None:
     checked = 0
     for record in _product_records():
-        if records.__name__ not in record.__init__.__code__.co_filename:
+        if records._FORM not in vars(record):
             continue
         options = {"slots": False, "frozen": record.__dataclass_params__.frozen}
         namespace: dict[str, Any] = {"__doc__": record.__doc__, "__annotations__": {}}
@@ -199,3 +202,7 @@ def test_records_cannot_be_changed_and_take_no_more_attributes(package: str) -> 
         keeps_results = any(isinstance(item, functools.cached_property) for item in vars(record).values())
         assert record.__dataclass_params__.frozen, record
         assert ("__slots__" in vars(record)) != keeps_results, record
+
+
+def test_initialisers_are_those_that_would_be_compiled() -> None:
+    assert Path(initialisers.__file__).read_text("utf-8") == initialisers_ahead.text(), initialisers_ahead.__doc__
