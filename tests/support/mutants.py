@@ -108,7 +108,8 @@ def score(package: str, tests: Sequence[str], sample: int, seed: int) -> Score:
             (Path(folder) / MODELS.name).symlink_to(MODELS)
         config, session = copy / "mutants.toml", copy / "mutants.sqlite"
         tried = " && ".join(f"{sys.executable} -m pytest -q -x -p no:cacheprovider {paths}" for paths in tests)
-        command = f"sh -c 'ulimit -t {CPU_SECONDS}; {tried}'"
+        forgotten = f"find {package} -name __pycache__ -prune -exec rm -r {{}} +"  # two mutants of a second may be as long
+        command = f"sh -c 'ulimit -t {CPU_SECONDS}; {forgotten}; {tried}'"
         config.write_text(CONFIG.format(module=json.dumps(package), seconds=SECONDS, command=json.dumps(command)))
         subprocess.run(shlex.split(command), cwd=copy, check=True)  # tests that fail anyway would kill every mutant
         tool = [sys.executable, "-m", "cosmic_ray.cli"]
