@@ -1,12 +1,14 @@
 """XNNPACK without what a CPU has beyond AVX2, for comparisons of kernels of that kind: LiteRT has no option for it.
 
-What it finds of the CPU is in a structure of its library (`cpuinfo_isa`), in which the later features are cleared before the
-first interpreter is made. Where they are was read from the code that decides (`init_hardware_config`) of one version.
+What it finds of the CPU is in a structure of its library (`cpuinfo_isa`, a byte a feature), in which what goes beyond AVX2 is
+cleared before the first interpreter is made. Where features are was read from the code that decides (`init_hardware_config`) of
+one version, and is compared with what the system says of the CPU.
 """
 
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 from importlib.metadata import version
 from pathlib import Path
@@ -14,8 +16,14 @@ from pathlib import Path
 import ai_edge_litert.interpreter as peer
 
 _VERSION, _BYTES = "2.3.0", 0x56
-_FIRST, _KEPT, _AVX512 = 0x1E, (0x21, 0x22, 0x23), 0x29
-"""Bytes after AVX; of these FMA, F16C and AVX2, without which AVX2 is not used; and AVX-512, which must be there at first."""
+_FIRST = 0x16
+_FEATURES = (
+    *("avx", "avx_vnni", "fma", "fma4", "xop", "f16c", "avx2"),
+    *("avx512f", "avx512pf", "avx512er", "avx512cd", "avx512dq", "avx512bw", "avx512vl"),
+)
+"""In the order of their bytes from `_FIRST` on, as Linux calls them; all bytes after these are of later ones."""
+_AVX2_FLAG = 7
+"""Bit of what XNNPACK concludes; flags of later features are above it."""
 
 
 def limit_to_avx2() -> None:
@@ -26,10 +34,22 @@ def limit_to_avx2() -> None:
     symbols, base = _symbols(library.read_bytes()), _base(library)
     ctypes.CFUNCTYPE(ctypes.c_bool)(base + symbols["cpuinfo_initialize"])()
     found = (ctypes.c_ubyte * _BYTES).from_address(base + symbols["cpuinfo_isa"])
-    if not all(found[k] for k in (*_KEPT, _AVX512)):
-        raise SystemExit("XNNPACK can be limited to AVX2 on a CPU with AVX-512")
-    for k in set(range(_FIRST, _BYTES)) - set(_KEPT):
-        found[k] = 0
+    known = set(re.findall(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)[0].split())
+    for at, feature in enumerate(_FEATURES, _FIRST):
+        if found[at] != (feature in known):
+            raise SystemExit(f"XNNPACK can be limited where its feature {at:#x} is {feature}, got {found[at]}")
+    if not found[_place("avx2")]:
+        raise SystemExit("XNNPACK can be limited to AVX2 on a CPU that has it")
+    for at in (_place("avx_vnni"), *range(_place("avx512f"), _BYTES)):
+        found[at] = 0
+    configured = ctypes.CFUNCTYPE(ctypes.c_void_p)(base + symbols["xnn_init_hardware_config"])()
+    flags = ctypes.c_uint64.from_address(configured + 8).value
+    if flags >> _AVX2_FLAG != 1:
+        raise SystemExit(f"XNNPACK must find AVX2 and nothing beyond, got flags {flags:#x}")
+
+
+def _place(feature: str) -> int:
+    return _FIRST + _FEATURES.index(feature)
 
 
 def _base(library: Path) -> int:
