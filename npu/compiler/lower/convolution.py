@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.ir import StepWeights, View
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.geometry import crop, images, largest_padding, needed_after, pad_amounts, same_padding
+from npu.compiler.lower.geometry import crop, images, largest_padding, needed_after, pad_amounts, padding_before
 from npu.compiler.lower.memory import pad_map
 from npu.compiler.lower.quantize import register_scales
 from npu.compiler.lower.windows import SlidingWindow, columns_to_depth, rows_to_depth, split_window
@@ -19,6 +20,11 @@ from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Op, Quantization, Tensor
 from npu.isa.operations import INT8, INT16, UINT8, IfmPadding, KernelWindow, Rounding
 from npu.layouts import BRICK_DEPTH
+
+Carried: TypeAlias = Sequence[tuple[int, int]]
+"""What a PAD puts before and after the rows, and the columns."""
+
+_NOTHING: Carried = ((0, 0), (0, 0))
 
 
 def lower_convolution(builder: Builder, op: Op) -> None:
@@ -79,7 +85,7 @@ def _emit_window(
     batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
     strides = effective_strides((oh, ow), options.stride_h, options.stride_w)
     kernel = KernelWindow(height, width, *strides, options.dilation_h_factor, options.dilation_w_factor)
-    source, before = _window_source(builder, op)
+    source, carried = _window_source(builder, op)
     zero_point = builder.zero_point(op.inputs[0])
     ifm = builder.input(source, zero_point)
     has_columns, has_rows = _stacks(builder, values, ifm, (oh, ow), kernel)
@@ -91,7 +97,7 @@ def _emit_window(
     weights = make_weights(builder, op, values, _bias(op), channel_factors(builder, op, *op.inputs[:2]), rounding)
     finish = builder.finish(op)
     for x, y in zip(images(ifm, batch), images(builder.result(finish), batch), strict=True):
-        whole = SlidingWindow(x, y, kernel, window_padding(x, (oh, ow), kernel, options.padding, before))
+        whole = SlidingWindow(x, y, kernel, window_padding(x, (oh, ow), kernel, options.padding, carried))
         whole = columns_to_depth(builder, whole) if has_columns else whole
         whole = rows_to_depth(builder, whole) if has_rows else whole
         for window in split_window(builder, op, whole):
@@ -139,13 +145,13 @@ def _groups(ifm: View, ofm: View, weights: StepWeights, *, is_depthwise: bool) -
         )
 
 
-def _window_source(builder: Builder, op: Op) -> tuple[int, tuple[int, int]]:
-    """The tensor that the window slides over and the rows and columns that a carried PAD puts before it."""
+def _window_source(builder: Builder, op: Op) -> tuple[int, Carried]:
+    """The tensor that the window slides over and what a carried PAD puts around its rows and columns."""
     pad = builder.fusions.pad.get(builder.index)
     if pad is None:
-        return op.inputs[0], (0, 0)
+        return op.inputs[0], _NOTHING
     amounts = pad_amounts(builder.graph, builder.graph.ops[pad])
-    return builder.graph.ops[pad].inputs[0], (amounts[-3][0], amounts[-2][0])
+    return builder.graph.ops[pad].inputs[0], amounts[-3:-1]
 
 
 def effective_strides(output: tuple[int, int], stride_y: int, stride_x: int) -> tuple[int, int]:
@@ -154,15 +160,15 @@ def effective_strides(output: tuple[int, int], stride_y: int, stride_x: int) -> 
 
 
 def window_padding(
-    ifm: View, output: tuple[int, int], kernel: KernelWindow, scheme: PaddingScheme, before: tuple[int, int] = (0, 0)
+    ifm: View, output: tuple[int, int], kernel: KernelWindow, scheme: PaddingScheme, carried: Carried = _NOTHING
 ) -> IfmPadding:
-    """Padding that the output extent (height, width) needs; `before` is what a carried PAD adds."""
-    top, left = before
-    if scheme is PaddingScheme.SAME:
-        top, _ = same_padding(ifm.shape[0], output[0], kernel.dilated_height, kernel.stride_y)
-        left, _ = same_padding(ifm.shape[1], output[1], kernel.dilated_width, kernel.stride_x)
-    bottom = needed_after(ifm.shape[0], output[0], kernel.dilated_height, kernel.stride_y, top)
-    right = needed_after(ifm.shape[1], output[1], kernel.dilated_width, kernel.stride_x, left)
+    """Padding that the output extent (height, width) needs; `carried` is what a PAD adds."""
+    (height, width, _), (oh, ow) = ifm.shape, output
+    is_same = scheme is PaddingScheme.SAME
+    top = padding_before(height, oh, kernel.dilated_height, kernel.stride_y, is_same=is_same, carried=carried[0])
+    left = padding_before(width, ow, kernel.dilated_width, kernel.stride_x, is_same=is_same, carried=carried[1])
+    bottom = needed_after(height, oh, kernel.dilated_height, kernel.stride_y, top)
+    right = needed_after(width, ow, kernel.dilated_width, kernel.stride_x, left)
     return IfmPadding(top, left, bottom, right)
 
 

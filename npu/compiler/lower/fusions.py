@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from npu.compiler.lower.activation_tables import VALUES
-from npu.compiler.lower.geometry import concatenation_boxes, fold_shape, pad_amounts
+from npu.compiler.lower.geometry import concatenation_boxes, fold_shape, needed_after, pad_amounts, padding_before
 from npu.compiler.lower.quantize import RECTIFIERS
 from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding
 from npu.graph.dtype import DType
@@ -149,18 +149,23 @@ def _fuse_pads(uses: _Uses, *, most: int) -> dict[int, int]:
 
 
 def _pad_fits(graph: Graph, pad: int, op: Op, most: int) -> bool:
-    """Whether the padding unit can do a PAD: only height and width, at most half of the kernel, VALID convolution."""
+    """Whether the padding unit can do a PAD: only height and width, with the convolution's own less than its kernel."""
     options = op.attributes
     if graph.ops[pad].kind != "PAD" or not isinstance(options, Conv2DOptions | DepthwiseConv2DOptions):
         return False
-    if options.padding is not Padding.VALID:
-        return False
     amounts = pad_amounts(graph, graph.ops[pad])
-    _, height, width, _ = graph.tensors[op.inputs[1]].shape
     if len(amounts) < 3 or any(a for pair in (*amounts[:-3], amounts[-1]) for a in pair):
         return False
-    extents = ((height - 1) * options.dilation_h_factor + 1, (width - 1) * options.dilation_w_factor + 1)
-    return all(max(pair) <= min(k // 2, most) for pair, k in zip(amounts[-3:-1], extents, strict=True))
+    _, *kernel, _ = graph.tensors[op.inputs[1]].shape
+    dilations, strides = (options.dilation_h_factor, options.dilation_w_factor), (options.stride_h, options.stride_w)
+    for axis, carried in enumerate(amounts[-3:-1]):
+        extent = graph.tensors[op.inputs[0]].shape[axis + 1] - sum(carried)
+        output, window = graph.tensors[op.outputs[0]].shape[axis + 1], (kernel[axis] - 1) * dilations[axis] + 1
+        is_same = options.padding is Padding.SAME
+        before = padding_before(extent, output, window, strides[axis], is_same=is_same, carried=carried)
+        if before > most or max(before, needed_after(extent, output, window, strides[axis], before)) >= window:
+            return False
+    return True
 
 
 def _nest_tensors(uses: _Uses, carried: frozenset[int]) -> dict[int, Nest]:

@@ -94,6 +94,14 @@ def same_padding(extent: int, output: int, kernel: int, stride: int) -> tuple[in
     return total // 2, total - total // 2
 
 
+def padding_before(
+    extent: int, output: int, kernel: int, stride: int, *, is_same: bool, carried: tuple[int, int] = (0, 0)
+) -> int:
+    """Elements before a dimension: those of a scheme and those of a PAD that the window carries; `kernel` is dilated."""
+    own = same_padding(extent + sum(carried), output, kernel, stride)[0] if is_same else 0
+    return carried[0] + own
+
+
 def largest_padding(variant: Variant) -> tuple[int, int]:
     """Rows and columns before and after an IFM that the padding registers can say; those of left and right are alike."""
     product = variant.accelerator.product

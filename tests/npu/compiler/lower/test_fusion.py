@@ -19,12 +19,14 @@ def sketch() -> Sketch:
     return Sketch(np.random.default_rng(5))
 
 
-def convolution(s: Sketch, ifm: int, shape: tuple[int, ...], *, kernel: int = 1, padding: Padding = Padding.SAME) -> int:
+def convolution(
+    s: Sketch, ifm: int, shape: tuple[int, ...], *, kernel: int = 1, padding: Padding = Padding.SAME, stride: int = 1
+) -> int:
     """A convolution with output quantization 0.25, zero point 5."""
     weights = s.weights((shape[3], kernel, kernel, s.shape(ifm)[3]), 0, per_channel=True)
     ofm = s.tensor(shape, 0.25, 5)
     bias = s.bias(ifm, weights, shape[3], 1000)
-    return s.op("CONV_2D", [ifm, weights, bias], [ofm], at.Conv2DOptions(padding, 1, 1, FusedActivation.NONE, 1, 1))
+    return s.op("CONV_2D", [ifm, weights, bias], [ofm], at.Conv2DOptions(padding, stride, stride, FusedActivation.NONE, 1, 1))
 
 
 def exact(s: Sketch, outputs: list[int]) -> None:
@@ -72,7 +74,7 @@ def test_an_activation_whose_input_is_also_an_output_stays_on_its_own() -> None:
     exact(s, [y, z])
 
 
-def test_a_valid_convolution_carries_a_pad_of_half_its_kernel() -> None:
+def test_a_valid_convolution_carries_a_pad() -> None:
     s = sketch()
     x = s.input((1, 5, 6, 3), 0.02, 1)
     p = s.op("PAD", [x, s.numbers([[0, 0], [1, 1], [0, 1], [0, 0]])], [s.tensor((1, 7, 7, 3), 0.02, 1)], at.PadOptions())
@@ -85,19 +87,44 @@ def test_a_valid_convolution_carries_a_pad_of_half_its_kernel() -> None:
     exact(s, [y])
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "padding"),
-    [(2, 1, Padding.VALID), (0, 2, Padding.VALID), (1, 1, Padding.SAME)],
-    ids=["wider than half the kernel before", "wider behind", "padded twice"],
-)
-def test_a_pad_that_the_hardware_cannot_do_is_written_out(before: int, after: int, padding: Padding) -> None:
+def padded_twice(before: int, after: int, padding: Padding, stride: int) -> tuple[Sketch, int]:
+    """A PAD of rows and columns, and a convolution of 3x3 behind it."""
     s = sketch()
-    x = s.input((1, 5, 5, 3), 0.02, 1)
-    extent = 5 + before + after
+    x = s.input((1, 6, 6, 3), 0.02, 1)
+    extent = 6 + before + after
     table = [[0, 0], [before, after], [before, after], [0, 0]]
     p = s.op("PAD", [x, s.numbers(table)], [s.tensor((1, extent, extent, 3), 0.02, 1)], at.PadOptions())
-    out = extent if padding is Padding.SAME else extent - 2
-    y = convolution(s, p, (1, out, out, 4), kernel=3, padding=padding)
+    out = -(-extent // stride) if padding is Padding.SAME else (extent - 3) // stride + 1
+    return s, convolution(s, p, (1, out, out, 4), kernel=3, padding=padding, stride=stride)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "padding", "stride"),
+    [
+        (1, 1, Padding.SAME, 1),
+        (0, 1, Padding.SAME, 2),
+        (0, 1, Padding.SAME, 1),
+        (2, 2, Padding.VALID, 1),
+        (1, 0, Padding.SAME, 2),
+    ],
+)
+def test_a_pad_is_carried_with_the_padding_of_the_convolution_itself(
+    before: int, after: int, padding: Padding, stride: int
+) -> None:
+    s, y = padded_twice(before, after, padding, stride)
+    program = lowered(s.graph([y]))
+    assert dict(program.absorbed) == {0: 1}
+    assert len(program.steps) == 1
+    exact(s, [y])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "padding"),
+    [(3, 1, Padding.VALID), (0, 3, Padding.VALID), (2, 2, Padding.SAME)],
+    ids=["as wide as the kernel before", "as wide behind", "padded twice"],
+)
+def test_a_pad_that_the_hardware_cannot_do_is_written_out(before: int, after: int, padding: Padding) -> None:
+    s, y = padded_twice(before, after, padding, 1)
     assert not lowered(s.graph([y])).absorbed
     exact(s, [y])
 
