@@ -99,6 +99,10 @@ IMPOSSIBLE = {
     "permutation": (one("TRANSPOSE", [MAP, [0, 1, 2, 4]], [MAP]), "axis must be in [-4, 4), got 4"),
     "sum": (one("ADD", [MAP, (1, 4, 3, 2)], [MAP], at.AddOptions()), "shapes must be broadcastable"),
     "box": (one("SLICE", [MAP, [0, 3, 0, 0], [1, 2, 4, 2]], [(1, 2, 4, 2)]), "slice must lie inside [1, 4, 4, 2]"),
+    "index": (one("GATHER", [MAP, [4]], [(1, 1, 4, 2)], at.GatherOptions(1, 0)), "indices must be in [0, 4), got 4 to 4"),
+    "index from the end": (one("GATHER", [MAP, [0, -1]], [(1, 2, 4, 2)], at.GatherOptions(1, 0)), "got -1 to 0"),
+    "row of indices": (one("GATHER_ND", [MAP, [[0, 1, 4]]], [(1, 2)], at.GatherNdOptions()), "indices must be in [0, 4)"),
+    "row of a table": (one("EMBEDDING_LOOKUP", [[9], (4, 2)], [(1, 2)]), "indices must be in [0, 4), got 9 to 9"),
     "squeezed extent": (one("SQUEEZE", [MAP], [(1, 4, 2)], at.SqueezeOptions((1,))), "squeezed dimensions must be 1"),
 }
 """Models that LiteRT refuses."""

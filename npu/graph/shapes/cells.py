@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npu.graph.attributes import LshProjectionType, LstmKernelType
 from npu.graph.operands import Mismatch, Operands
-from npu.graph.shapes.common import Shapes, rank_of
+from npu.graph.shapes.common import Shapes, check_indices, rank_of
 
 
 def embedding_lookup(operands: Operands) -> Shapes:
@@ -12,6 +12,7 @@ def embedding_lookup(operands: Operands) -> Shapes:
     rank_of(rows, 1, "rows")
     if len(table) < 2:
         raise Mismatch(f"table must have rank 2 or more, got {list(table)}")
+    check_indices(operands, 0, table[:1])
     return [(rows[0], *table[1:])]
 
 

@@ -123,3 +123,12 @@ def prelu(operands: Operands) -> Shapes:
 def unknown(operands: Operands) -> Shapes:
     """Of operators whose output is as large as the elements say."""
     return None
+
+
+def check_indices(operands: Operands, position: int, sizes: Sequence[int]) -> None:
+    """Raise Mismatch if constant indices, one for each of `sizes` in turn, point outside."""
+    numbers = operands.numbers(position)
+    for axis, size in enumerate(sizes):
+        own = (numbers or ())[axis :: len(sizes)]
+        if own and not 0 <= min(own) <= max(own) < size:
+            raise Mismatch(f"indices must be in [0, {size}), got {min(own)} to {max(own)}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from npu.graph.dtype import DType
 from npu.graph.operands import Mismatch, Operands, Shape
-from npu.graph.shapes.common import Shapes, inserted, normalized_axis, reduced_axes, without
+from npu.graph.shapes.common import Shapes, check_indices, inserted, normalized_axis, reduced_axes, without
 
 
 def reduction(operands: Operands) -> Shapes:
@@ -52,6 +53,7 @@ def gather(operands: Operands) -> Shapes:
         raise Mismatch(
             f"the first {batch} dimensions must agree and not exceed axis {axis}, got {list(ifm)} and {list(indices)}"
         )
+    check_indices(operands, 1, ifm[axis : axis + 1])
     return [(*ifm[:axis], *indices[batch:], *ifm[axis + 1 :])]
 
 
@@ -59,6 +61,7 @@ def gather_nd(operands: Operands) -> Shapes:
     ifm, indices = operands.shape(0), operands.shape(1)
     if not indices or indices[-1] > len(ifm):
         raise Mismatch(f"the last dimension of indices must be at most {len(ifm)}, got {list(indices)}")
+    check_indices(operands, 1, ifm[: indices[-1]])
     return [(*indices[:-1], *ifm[indices[-1] :])]
 
 
@@ -69,6 +72,7 @@ def scatter_nd(operands: Operands) -> Shapes:
     depth = indices[-1] if indices else 0
     if min(shape, default=0) < 0 or not indices or depth > len(shape) or updates != (*indices[:-1], *shape[depth:]):
         raise Mismatch(f"indices {list(indices)} and updates {list(updates)} must fit the shape, got {shape}")
+    check_indices(operands, 0, shape[:depth])
     return [tuple(shape)]
 
 
@@ -77,7 +81,10 @@ def sparse_to_dense(operands: Operands) -> Shapes:
     rank, rows = operands.shape(1)[0] if len(operands.shape(1)) == 1 else 0, indices[0] if indices else 1
     if len(indices) > 2 or (indices[1] if len(indices) == 2 else 1) != rank or math.prod(values) not in (1, rows):
         raise Mismatch(f"indices must be rows of {rank} numbers with one value each, got {list(indices)} and {list(values)}")
-    return None if shape is None else [_sized(shape)]
+    if shape is None:
+        return None
+    check_indices(operands, 0, _sized(shape))
+    return [tuple(shape)]
 
 
 def _sized(values: Sequence[int]) -> Shape:
@@ -128,6 +135,8 @@ def segments(operands: Operands) -> Shapes:
     ifm, shape, numbers = operands.shape(0), operands.shape(1), operands.numbers(1)
     if not ifm or shape != ifm[:1]:
         raise Mismatch(f"segments must have a number for every row of {list(ifm)}, got {list(shape)}")
+    if numbers is not None and any(later - number not in (0, 1) for number, later in pairwise([0, *numbers])):
+        raise Mismatch(f"segments must be numbered from 0 without gaps, in order, got {numbers[:8]}")
     return None if numbers is None else [(numbers[-1] + 1 if numbers else 0, *ifm[1:])]
 
 
@@ -139,6 +148,9 @@ def unsorted_segments(operands: Operands) -> Shapes:
         return None
     if count < 0:
         raise Mismatch(f"number of segments must not be negative, got {count}")
+    numbers = operands.numbers(1)
+    if numbers and max(numbers) >= count:
+        raise Mismatch(f"segments must be below {count}, got {max(numbers)}")
     return [(count, *ifm[len(shape) :])]
 
 
