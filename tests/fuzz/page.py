@@ -45,7 +45,8 @@ Vela itself refuses the other 294. Of 22,680 outputs 22,236 equal LiteRT's; 444 
 Every one of these is exactly what a formula of its operator says, which was written from the rows of \
 [exactness.md](exactness.md) (`tests/naive/vela_arithmetic.py`). 1,500 other graphs (seeds from 5,000), one target each: \
 1,415 files run, 85 are refused by Vela. 124 of 5,592 outputs differ as these formulas say; five more graphs differ in TANH \
-(two), RELU, ABS and SOFTMAX of int16 (input scales above 5), whose formulas were written then \
+(two), RELU, ABS and SOFTMAX of int16 (input scales above 5), whose formulas were written then. 1,000 more \
+(seeds from 1,000) on all six targets: every output is LiteRT's or what a formula says \
 | `tests/end_to_end/test_vela_elementwise.py` (slow) |
 """
 
