@@ -19,10 +19,12 @@ from npu.isa.registers import registers_before
 from npu.isa.stream import CommandStream
 from sim.functional.execute import read
 from sim.functional.prepared import (
+    Moved,
     PreparedStream,
     Tier,
     best_tier,
     prepare_stream,
+    run_again,
     run_prepared,
 )
 from sim.functional.threads import StreamThreads
@@ -66,6 +68,12 @@ class Machine:
         for index, one in enumerate(prepared.operations):
             run_prepared(prepared, memory, index, index + 1)
             hook(index, one.operation, memory)
+
+    def run_again(self, stream: CommandStream, memory: NpuMemory, moved: Moved) -> int:
+        """Run a whole stream many times in one call of one thread, after `run` has prepared it for repetitions on the memory;
+        the number of runs done, which is 0 before.
+        """
+        return run_again(self._prepared(stream, memory)[0], memory, moved)
 
     def load(self, stream: Stream, memory: NpuMemory) -> None:
         """Prepare to `step` through a stream."""

@@ -10,7 +10,7 @@ with buffer handles. The interpreter accepts both. The interface is experimental
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum, Flag
 from typing import Any, Protocol
 from weakref import WeakSet
@@ -18,9 +18,13 @@ from weakref import WeakSet
 from npu.errors import InterpreterError
 from npu.graph.attributes import Attributes
 from npu.graph.graph import Model
+from npu.numerics.arrays import Array
 from npu.records import dataclass
 from npu.runtime.misuse import InterpreterValueError
 from npu.runtime.tensor import RuntimeTensor
+
+Tensors = Mapping[int, Sequence[Array]]
+"""The arrays of many inferences by the index of their tensor."""
 
 
 class Status(Enum):
@@ -103,6 +107,8 @@ class KernelRegistration:
     prepare: Callable[[Context, Node], Status]
     invoke: Callable[[Context, Node], Status]
     free: Callable[[Context, Any], None] | None = None
+    invoke_many: Callable[[Context, Node, Tensors, Tensors], int] | None = None
+    """As `SimpleDelegateKernel.eval_many`."""
     builtin_code: str = "DELEGATE"
 
 
@@ -256,6 +262,13 @@ class SimpleDelegateKernel(ABC):
     def eval(self, context: Context, node: Node) -> Status:
         """Read the partition's input tensors, write its output tensors."""
 
+    def eval_many(self, context: Context, node: Node, given: Tensors, made: Tensors) -> int:
+        """Inferences one after another, of arrays by the index of their tensor; how many, from the first on, are done.
+
+        Asked only where the partition is the whole graph, after `eval`. What is not done is left to `eval`.
+        """
+        return 0
+
     def invoke(self, context: Context, node: Node) -> Status:
         """The name that the older guide uses for `eval`."""
         return self.eval(context, node)
@@ -351,7 +364,13 @@ def _kernel_registration(simple: SimpleDelegate) -> KernelRegistration:
     def free(context: Context, kernel: SimpleDelegateKernel) -> None:
         kernel.free(context)
 
-    return KernelRegistration(custom_name=simple.name(), init=init, prepare=prepare, invoke=invoke, free=free)
+    def invoke_many(context: Context, node: Node, given: Tensors, made: Tensors) -> int:
+        kernel: SimpleDelegateKernel = node.user_data
+        return kernel.eval_many(context, node, given, made)
+
+    return KernelRegistration(
+        custom_name=simple.name(), init=init, prepare=prepare, invoke=invoke, invoke_many=invoke_many, free=free
+    )
 
 
 def as_delegate(delegate: Delegate | SimpleDelegate) -> Delegate:

@@ -19,7 +19,7 @@ from npu.numerics.arrays import Array
 from npu.progress import Progress
 from npu.runtime.calls import check_calls
 from npu.runtime.defaults import default_delegates
-from npu.runtime.delegate import Delegate, SimpleDelegate, Status, as_delegate
+from npu.runtime.delegate import Delegate, SimpleDelegate, Status, Tensors, as_delegate
 from npu.runtime.details import operator_details, tensor_details
 from npu.runtime.misuse import InterpreterStateError, InterpreterValueError, litert_errors
 from npu.runtime.operator import RuntimeOptions
@@ -330,6 +330,16 @@ class CpuInterpreter:
         finally:
             self._lock.release()
 
+    def invoke_many(self, given: Sequence[Sequence[Array]], made: Sequence[Sequence[Array]]) -> int:
+        """Inferences in one call: of each the arrays of inputs and, to be written, of outputs; how many, from the first on, are
+        done. Whoever calls must run the others one by one. The interpreter's own tensors are left as they were.
+        """
+        graph = self._state.subgraphs[0]
+        if not graph.is_allocated or not all(map(graph.takes, given)):
+            return 0
+        with self._lock:
+            return graph.invoke_many(_by_tensor(graph.inputs, given), _by_tensor(graph.outputs, made))
+
     def reset_all_variables(self) -> None:
         """Set variable tensors to zero (their zero point if quantized)."""
         for subgraph in self._state.subgraphs:
@@ -453,6 +463,11 @@ def _free_kernels(subgraphs: Sequence[Subgraph], delegates: list[Delegate], owne
         delegate.close()
     owned.clear()
     delegates.clear()
+
+
+def _by_tensor(indices: Sequence[int], arrays: Sequence[Sequence[Array]]) -> Tensors:
+    """The arrays of inferences by tensor."""
+    return dict(zip(indices, zip(*arrays, strict=True), strict=True))
 
 
 def _resolver_name(resolver: Any) -> str:

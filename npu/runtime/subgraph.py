@@ -32,6 +32,7 @@ from npu.runtime.delegate import (
     Registration,
     SimpleDelegateOptions,
     Status,
+    Tensors,
     require_ok,
 )
 from npu.runtime.nodes import attributes_of, node_of, storage_of
@@ -413,14 +414,38 @@ class Subgraph:
 
     def invoke(self) -> None:
         """Run the execution plan once."""
-        state = self._state
         if self._errors:
             self._errors.clear()
-        if self._dynamic or self._uses_handles or state.profile is not None or state.progress is not None:
+        if self._dynamic or self._uses_handles or self._is_watched:
             self._invoke_step_by_step()
             return
         for step in self._steps:
             step()
+
+    def takes(self, arrays: Sequence[Array]) -> bool:
+        """Whether arrays are values of the inputs, without gaps."""
+        tensors = [self._tensors[index] for index in self.graph.inputs]
+        return len(arrays) == len(tensors) and all(
+            array.dtype == tensor.array.dtype and array.shape == tensor.shape and array.flags.c_contiguous
+            for array, tensor in zip(arrays, tensors, strict=True)
+        )
+
+    def invoke_many(self, given: Tensors, made: Tensors) -> int:
+        """Inferences from inputs to outputs of each, if one delegate kernel runs the graph and does so in one call; how many
+        are done."""
+        kernel = self._kernels.get(self._plan[0]) if len(self._plan) == 1 else None
+        if kernel is None or kernel[0].invoke_many is None or self._dynamic or self._is_watched:
+            return 0
+        if len(given) < len(self.inputs) or len(made) < len(self.outputs):
+            return 0  # one tensor twice
+        if any(tensor.is_variable or tensor.delegate is not None for tensor in self._tensors):
+            return 0
+        return kernel[0].invoke_many(self, self._nodes[self._plan[0]], given, made)
+
+    @property
+    def _is_watched(self) -> bool:
+        """Whether somebody wants to know how far an inference is."""
+        return self._state.profile is not None or self._state.progress is not None
 
     def _invoke_step_by_step(self) -> None:
         """With what there may be to do between two steps."""

@@ -15,13 +15,14 @@ from npu.isa.decoded import Alike, Decoded
 from npu.isa.operations import Convolution, DepthwiseConvolution, Elementwise, Operation, Pooling
 from npu.native.call import array_address
 from npu.native.cpu import current
+from npu.numerics.arrays import Ints
 from npu.records import dataclass
 from sim.functional import execute
 from sim.functional.fast import make_row
 from sim.functional.fixed_point import use_fixed_point
 from sim.functional.joined import RepeatedRows, join_rows
 from sim.functional.kernels import rows as r
-from sim.functional.kernels.run import run
+from sim.functional.kernels.run import run, run_many
 from sim.functional.kernels.values import NUMBERS, zeroed
 from sim.functional.origins import constant_origins
 from sim.functional.packing import PackedRow, Packing, PlannedRow, make_table, pack_constants, pack_streams
@@ -85,6 +86,19 @@ class PreparedStream:
     """What the next one needs of them."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Moved:
+    """What many runs take from tensors and put into others.
+
+    `inputs` and `outputs` are (tensors, 2): addresses in memory and bytes; `addresses` of the tensors of each run are (runs,
+    inputs) and (runs, outputs). All int64.
+    """
+
+    inputs: Ints
+    outputs: Ints
+    addresses: tuple[Ints, Ints]
+
+
 def best_tier() -> Tier:
     """The fastest tier that this CPU has kernels for."""
     return Tier.DOT_PRODUCT if current().has_dot_product else Tier.PORTABLE
@@ -146,6 +160,19 @@ def run_prepared(
         index += _run_general(stream, index, memory)
     if is_whole:
         _count_run(stream, memory, threads)
+
+
+def run_again(stream: PreparedStream, memory: NpuMemory, moved: Moved) -> int:
+    """Whole runs in one call, each from inputs to outputs of its own; how many, from the first on, needed nothing else.
+
+    None before `run_prepared` has found out what repeated runs on the memory need.
+    """
+    repeated = stream.repeated
+    if repeated is None or stream.memory is None or stream.memory() is not memory or r.GENERAL in repeated.table["kind"]:
+        return 0
+    is_dot_product = stream.tier is Tier.DOT_PRODUCT
+    done: int = run_many(repeated.table, memory.bases, is_dot_product, moved.inputs, moved.outputs, *moved.addresses)
+    return done
 
 
 def _pack_ahead(stream: PreparedStream, memory: NpuMemory, num_threads: int) -> None:

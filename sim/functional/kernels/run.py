@@ -7,6 +7,7 @@ import numpy as np
 from npu.native import types as ty
 from npu.native.cpu import current, is_making
 from npu.native.kernel import RowsAt, kernel
+from npu.native.memory import copy_bytes
 from npu.native.steps import FIRST_OWN, SHARED_WORK, STEP_TYPE, help_with_steps, run_steps
 from sim.functional.kernels import rows as r
 
@@ -57,6 +58,22 @@ def run(rows, bases, first, with_dot_product, is_repeated):  # type: ignore[no-u
         if row.finish == r.SUM:
             values.finish_sums(row.values, bases)
     return rows.shape[0]
+
+
+@kernel(ty.int64(r.ROWS, ty.int64[::1], ty.boolean, ty.int64[:, ::1], ty.int64[:, ::1], ty.int64[:, ::1], ty.int64[:, ::1]))
+def run_many(rows, bases, with_dot_product, inputs, outputs, inputs_at, outputs_at):  # type: ignore[no-untyped-def]
+    """Repeated runs, one for each row of `inputs_at` and `outputs_at`, which are addresses of tensors; how many were whole.
+
+    inputs, outputs: (address, bytes) of each tensor in memory.
+    """
+    for k in range(inputs_at.shape[0]):
+        for i in range(inputs.shape[0]):
+            copy_bytes(inputs[i, 0], inputs_at[k, i], inputs[i, 1])
+        if run(rows, bases, np.int64(0), with_dot_product, True) < rows.shape[0]:
+            return k
+        for i in range(outputs.shape[0]):
+            copy_bytes(outputs_at[k, i], outputs[i, 0], outputs[i, 1])
+    return inputs_at.shape[0]
 
 
 PRODUCTS, PADDING = range(2)

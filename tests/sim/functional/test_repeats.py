@@ -9,13 +9,14 @@ import pytest
 
 import npu
 from npu.hardware.catalogue import load_variant
-from npu.isa.operations import Dma, DmaSide, Operation, Stop
+from npu.isa.operations import Convolution, Dma, DmaSide, Operation, Stop
 from npu.isa.payload import parse_payload
+from npu.isa.stream import CommandStream
 from npu.tflite.reader import read_model
 from sim.container import jobs_of
 from sim.functional import threads
 from sim.functional.kernels import rows
-from sim.functional.prepared import Tier, best_tier
+from sim.functional.prepared import Moved, Tier, best_tier
 from sim.machine import Machine
 from sim.memory import MAX_REGIONS, NpuMemory
 
@@ -103,6 +104,25 @@ def test_constants_that_can_change_are_compared_at_every_run() -> None:
     machine, memory = Machine(of.variant), of.memory(of.job.read_only.copy())
     assert_runs_exact(of, machine, memory)
     assert known(machine, of, memory) == {rows.CONVOLUTION: 0, rows.COPY: 0}
+
+
+def test_runs_in_one_call_end_where_constants_are_others() -> None:
+    of = bench("digits", "ethos-u55-128")
+    machine, memory = Machine(of.variant), of.memory(of.job.read_only.copy())
+    nothing = np.zeros((0, 2), np.int64)
+    moved = Moved(nothing, nothing, (np.zeros((4, 0), np.int64), np.zeros((4, 0), np.int64)))
+    stream = CommandStream(of.words, of.variant)
+    assert machine.run_again(stream, memory, moved) == 0
+    for _ in range(RUNS):
+        machine.run(stream, memory)
+    assert machine.run_again(stream, memory, moved) == 4
+    assert machine.run_again(stream, of.memory(), moved) == 0
+    (conv,) = [one for one in stream.alike.decoded if isinstance(one.operation, Convolution)][:1]
+    memory.regions[0][conv.operation.scales[0].address] ^= 1
+    assert machine.run_again(stream, memory, moved) == 0
+    for _ in range(RUNS):
+        machine.run(stream, memory)
+    assert machine.run_again(stream, memory, moved) == 4
 
 
 def test_a_plan_forgets_what_it_knew_when_another_memory_comes_between() -> None:
