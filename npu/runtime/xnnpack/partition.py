@@ -32,6 +32,7 @@ from npu.runtime.xnnpack.options import XnnpackOptions
 from npu.runtime.xnnpack.pad import make_pad
 from npu.runtime.xnnpack.pairs import KINDS, compile_pairs
 from npu.runtime.xnnpack.pooling import make_max_pool
+from npu.runtime.xnnpack.precision import has_floats
 from npu.runtime.xnnpack.resize import Resize
 from npu.runtime.xnnpack.sparse import SparseConvolution, sparse_operators
 from npu.runtime.xnnpack.tables import UNARY, make_look_up
@@ -287,7 +288,7 @@ class XnnpackPartition(SimpleDelegateKernel):
     def _operation(self, index: int, node: OperatorNode) -> XnnpackOperation:
         if node.kind in VARIABLE_KINDS:
             return VariableOperation(index, node, self._setting.values)
-        if self._setting.half is not None:
+        if self._setting.half is not None and has_floats((*filter(None, node.inputs), *node.outputs)):
             return HalfOperation(index, node, native=self._setting.half)
         return self._compiled(index, node) or ReferenceOperation(index, node)
 

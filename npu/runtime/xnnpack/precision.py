@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from constraints.xnnpack import FLOAT
 from npu.errors import InterpreterError
 from npu.graph.dtype import DType
-from npu.graph.graph import ABSENT, Graph, Model, Op
+from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
+from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.xnnpack.acceptance import VARIABLE_KINDS
 from npu.runtime.xnnpack.options import HalfPrecision, XnnpackOptions
 from npu.runtime.xnnpack.reduced_precision import read_reduced_precision
@@ -34,7 +35,11 @@ def choose_half(model: Model, graph: Graph, taken: Sequence[int], options: Xnnpa
     return options.half_precision if allowed and not lacking else None
 
 
+def has_floats(tensors: Iterable[Tensor | RuntimeTensor]) -> bool:
+    """Whether an operator with these tensors is computed in half precision; others are what they are."""
+    return any(tensor.dtype is DType.FLOAT32 for tensor in tensors)
+
+
 def _has_half(graph: Graph, op: Op) -> bool:
-    """Operators without float tensors are not concerned."""
     tensors = [graph.tensors[index] for index in (*op.inputs, *op.outputs) if index != ABSENT]
-    return op.kind in HALF_KINDS or not any(tensor.dtype is DType.FLOAT32 for tensor in tensors)
+    return op.kind in HALF_KINDS or not has_floats(tensors)

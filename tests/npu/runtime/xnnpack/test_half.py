@@ -173,6 +173,17 @@ def test_every_float_operator_has_a_half_form(kind: str) -> None:
         assert close[np.isfinite(expected)].mean() > 0.9
 
 
+@pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "MAX_POOL_2D"])
+def test_operators_without_floats_are_what_they_are_in_half_precision(kind: str) -> None:
+    made = (CASES[f"{kind}-int8"](np.random.default_rng(seed)) for seed in range(40))
+    content = next(content for content in made if delegated(content, qs8=True)[1].refusal_table() == {})
+    inputs = random_inputs(content, 0)
+    (half,), (full,) = (run(delegated(content, qs8=True, force_fp16=on)[0], inputs) for on in (True, False))
+    np.testing.assert_array_equal(half, full)
+    automatic = delegated(with_metadata(content), qs8=True, half_precision=HalfPrecision.NATIVE)[0]
+    np.testing.assert_array_equal(run(automatic, inputs)[0], full)
+
+
 def test_a_network_in_half_precision_stays_close_to_float() -> None:
     content = mobile_network()
     inputs = random_inputs(content, 0)
