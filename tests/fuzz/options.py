@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
+import numpy as np
+
 from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.plugins import load_delegate
 
 from tests.fuzz.answer import attempt
+from tests.support.operator_cases import CASES
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits.tflite"
 DELEGATES = ("xnnpack", "ethos-u", "dummy")
@@ -52,18 +55,22 @@ VALUES = (
     ),
     *("\x1b[31mred", "a" * 5000, "é", "0x10", " 1", "1 ", "none", "Shared_Sram", "../..", "NULL"),
 )
+PLAIN = ("true", "false", "1", "2")
+"""What most options take, so that several that are right meet."""
+KINDS = sorted(CASES)
 
 
 def case(number: int) -> str:
     rng = Random(number)
     delegate = rng.choice(DELEGATES)
-    options = {rng.choice(NAMES): rng.choice(VALUES) for _ in range(rng.randint(0, 3))}
+    options = {rng.choice(NAMES): rng.choice(VALUES if rng.random() < 0.5 else PLAIN) for _ in range(rng.randint(0, 4))}
     loaded = attempt(delegate, lambda: load_delegate(delegate, options))
-    attempt(f"{delegate}: model", lambda: _run(loaded))
+    content = CASES[rng.choice(KINDS)](np.random.default_rng(number)) if rng.random() < 0.5 else DIGITS.read_bytes()
+    attempt(f"{delegate}: model", lambda: _run(content, loaded))
     return f"{delegate}: ran"
 
 
-def _run(delegate: object) -> None:
-    interpreter = CpuInterpreter(model_path=DIGITS, experimental_delegates=[delegate])  # type: ignore[list-item]
+def _run(content: bytes, delegate: object) -> None:
+    interpreter = CpuInterpreter(model_content=content, experimental_delegates=[delegate])  # type: ignore[list-item]
     interpreter.allocate_tensors()
     interpreter.invoke()
