@@ -17,10 +17,13 @@ from constraints.rule import AtMost, Exactly, Observe, OneOf, Predicate, Profile
 from constraints.u55_u65_observe import LSTM
 from npu.graph.dtype import DType
 from npu.graph.map_types import WEIGHT_TYPES, ZERO_POINTS, shown
-from npu.graph.ops import MAP_TYPES
+from npu.graph.ops import IN_PIECES, MAP_TYPES
 from npu.graph.permutation import side_by_side
+from npu.graph.verify import MAX_EXTENT
 
 OPERATORS = tuple(sorted(MAP_TYPES))
+WHOLE = tuple(kind for kind in OPERATORS if kind not in IN_PIECES)
+"""Operators whose maps the registers must be able to say: for them the limit of `v0.1` for dimensions holds."""
 WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
 WINDOWED = ("AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D")
 MEANS = ("MEAN", "SUM")
@@ -61,6 +64,8 @@ def _constants(says: str, *names: tuple[int, str]) -> tuple[str, Observe]:
 
 def _widened(rule: Rule) -> Rule:
     """A limit of `v0.1` with the numbers that the variant's description has for it."""
+    if rule.id == "V-GEN-2":
+        return replace(rule, operators=WHOLE)
     if rule.id in ("V-CONV-2", "V-DW-2"):
         return replace(rule, limit=FAR_APART, details=(TAKEN_APART,), fix=None)
     if rule.id in ("V-CONV-9", "V-DW-9", "V-AVG-1", "V-MAX-1"):
@@ -125,6 +130,9 @@ HARDWARE = (
          fix="merge neighbouring dimensions with a RESHAPE"),
     Rule("N-GEN-5", (), AtMost(1 << 14), "factor from input scales to output scale must be {limit}", seen.rescale_factor,
          details=("Operators that copy, compare or look values up may have any.",)),
+    Rule("N-GEN-7", tuple(kind for kind in OPERATORS if kind in IN_PIECES), Range(1, MAX_EXTENT),
+         "tensor dimensions must each be {limit}", observe.tensor_dimensions,
+         details=("Maps longer than 65,536 are done in pieces.",)),
     Rule("N-ACT-1", (), OneOf(("RELU", "RELU6", "RELU_N1_TO_1"), others=("TANH", "SIGN_BIT")),
          "the fused activation, if there is one, must be {limit}", seen.fused_activation,
          fix="write the activation as an operator of its own", details=("Reference int8 kernels ignore a fused TANH.",)),
@@ -224,6 +232,8 @@ HARDWARE = (
          Predicate("below 1", lambda factor: factor < 1, examples=((0.5, True), (1.0, False), (2.0, False))),
          "factor from the scale of an int32 map to the output's must be {limit}", seen.int32_factor),
     Rule("N-RED-1", REDUCTIONS, CONSTANT, *_constants("axes", (1, "axes"))),
+    Rule("N-RED-2", REDUCTIONS, AtMost(65536), "elements behind each other that are compared must be {limit}",
+         seen.compared_elements, fix="reduce in two steps"),
     Rule("N-TILE-1", ("TILE",), CONSTANT, *_constants("multiples", (1, "multiples"))),
     Rule("N-MIR-1", ("MIRROR_PAD",), CONSTANT, *_constants("padding tensor", (1, "padding tensor"))),
     Rule("N-MIR-2", ("MIRROR_PAD",), OneOf(((3, 2), (4, 2)), others=((2, 2), (5, 2))),
@@ -249,6 +259,7 @@ HARDWARE = (
          Predicate("positive and finite", lambda beta: 0 < beta < math.inf,
                    examples=((1.0, True), (0.0, False), (-1.0, False))),
          "beta must be {limit}", observe.attributes(beta="beta")),
+    Rule("N-SM-3", ("SOFTMAX",), Range(1, 65535), "IFM channels must be {limit}", seen.channels),
     Rule("N-RSZ-1", ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), CONSTANT, *_constants("output size", (1, "output size"))),
     Rule("N-RSZ-2", ("RESIZE_BILINEAR",),
          Predicate("one of the cases below", seen.resize_fits, examples=(*RESIZED, *ALIGNED)),

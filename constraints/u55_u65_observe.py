@@ -19,7 +19,7 @@ from npu.graph.idle import VIEWS
 from npu.graph.map_types import WITH_ANY_ZERO_POINT, ZERO_POINTS, pair_of, shown
 from npu.graph.operands import Shape
 from npu.graph.ops import is_matrix_of_weights
-from npu.graph.permutation import cut_for_copies, is_permutation, moved_axes
+from npu.graph.permutation import axis_groups, cut_for_copies, is_permutation, moved_axes
 from npu.isa.rules import MAX_EXTENT
 
 LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
@@ -341,6 +341,13 @@ def mean_elements(view: OpView) -> Iterator[Observed]:
     output, ifm = _mean_axes(view), view.ifm
     if output is not None and ifm is not None:
         yield Observed("elements", math.prod(ifm.shape[axis] for axis in output[1]))
+
+
+def compared_elements(view: OpView) -> Iterator[Observed]:
+    """Of every group of axes that a REDUCE_MAX takes at a time."""
+    output, ifm = _mean_axes(view), view.ifm
+    if output is not None and ifm is not None:
+        yield from (Observed("elements", extent) for _, extent, _ in axis_groups(ifm.shape, output[1]))
 
 
 def _order(view: OpView) -> tuple[tuple[int, ...], tuple[int, ...]] | None:

@@ -88,10 +88,15 @@ class View:
         return self.full == self.storage.shape == self.shape and self.pitch is None and not self.storage.is_rolling
 
     @property
+    def is_dense(self) -> bool:
+        """Whether its elements lie one behind the other in row order."""
+        return self.full == self.shape and self.pitch is None
+
+    @property
     def fills_storage(self) -> bool:
         """Whether it is all of its storage, in whatever shape."""
         is_all = math.prod(self.shape) == math.prod(self.storage.shape)
-        return self.full == self.shape and is_all and self.pitch is None and not self.storage.is_rolling
+        return self.is_dense and is_all and not self.storage.is_rolling
 
     @classmethod
     def whole(cls, storage: Storage, zero_point: int = 0) -> View:

@@ -399,3 +399,10 @@ MOVES = frozenset({
     "QUANTIZE", "READ_VARIABLE", "ASSIGN_VARIABLE",
 })  # fmt: skip
 """Operators that a compiler makes of copies, or of addresses and paddings of their neighbours."""
+
+IN_PIECES = frozenset({
+    *MOVES & MAP_TYPES.keys() - {"RESIZE_NEAREST_NEIGHBOR"}, *(op.name for op in OPS if op.is_lut or op.cost is Cost.VIEW),
+    "ADD", "ARG_MAX", "MAXIMUM", "MEAN", "MINIMUM", "MUL", "PRELU", "REDUCE_MAX", "REDUCE_MIN", "SOFTMAX",
+    "SQUARED_DIFFERENCE", "SUB", "SUM",
+})  # fmt: skip
+"""Operators that the NPU does in pieces as long as its registers can say: moves, single positions, and windows on one axis."""

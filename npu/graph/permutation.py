@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from itertools import product
+from itertools import groupby, product
 
 from npu.records import dataclass
 
@@ -138,3 +138,16 @@ def side_by_side(shape: Sequence[int], axes: Collection[int]) -> tuple[int, int,
     if any(shape[axis] > 1 and axis not in axes for axis in range(first, last + 1)):
         return None
     return math.prod(shape[:first]), math.prod(shape[first : last + 1]), math.prod(shape[last + 1 :])
+
+
+def axis_groups(shape: Sequence[int], axes: Collection[int]) -> Iterator[tuple[int, int, int]]:
+    """For reduced axes that lie side by side, from the last: elements in front of them, in them, behind them."""
+    left = list(shape)
+    for _, row in groupby(reversed(range(len(shape))), key=lambda axis: axis in axes):
+        group = list(row)
+        if group[0] in axes:
+            first, last = group[-1], group[0]
+            extent = math.prod(left[first : last + 1])
+            if extent > 1:
+                yield math.prod(left[:first]), extent, math.prod(left[last + 1 :])
+            left[first : last + 1] = [1] * len(group)

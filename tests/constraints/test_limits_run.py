@@ -19,7 +19,11 @@ from tests.constraints import test_u55_u65, test_v0_1
 from tests.support import single_ops as ops
 from tests.support.litert import random_inputs, run_reference
 
-MAKERS = {**test_v0_1.MAKERS, **test_u55_u65.MAKERS}
+MAKERS = {
+    **test_v0_1.MAKERS,
+    **test_u55_u65.MAKERS,
+    "V-GEN-2": lambda v: ops.pool(kind="MAX_POOL_2D", ifm=(1, 2, v, 4), window=(2, 1), padding=options.Padding.VALID),
+}
 MOST_ELEMENTS = 3_000_000
 
 

@@ -17,7 +17,7 @@ from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
 from npu.graph.map_types import WEIGHT_TYPES, ZERO_POINTS, pair_of, shown, zero_points
 from npu.graph.operands import Mismatch, Operands, Role, count_defect
-from npu.graph.ops import BY_NAME, MAP_TYPES, Operator, inputs_with, is_matrix_of_weights
+from npu.graph.ops import BY_NAME, IN_PIECES, MAP_TYPES, Operator, inputs_with, is_matrix_of_weights
 from npu.graph.permutation import is_permutation
 from npu.graph.shapes.windows import transposed_shape
 from npu.isa.rules import MAX_EXTENT
@@ -81,6 +81,15 @@ def _inputs(graph: Graph, op: Op, role: Role) -> list[Tensor]:
     return [tensor for position, tensor in given if not is_matrix_of_weights(op, position, tensor)]
 
 
+def _longest(op: Op) -> float:
+    """The longest extent of a map: what the registers can say, or for what is done in pieces any."""
+    return math.inf if op.kind in IN_PIECES else MAX_EXTENT
+
+
+def _fits(op: Op, tensor: Tensor) -> bool:
+    return all(1 <= extent <= _longest(op) for extent in tensor.shape)
+
+
 def _map_defect(graph: Graph, op: Op) -> Defect:
     read, written = _inputs(graph, op, Role.FEATURE_MAP), [graph.tensors[index] for index in op.outputs]
     taken = MAP_TYPES[op.kind]
@@ -91,8 +100,8 @@ def _map_defect(graph: Graph, op: Op) -> Defect:
     if written[0].dtype is DType.INT32 and activation is not FusedActivation.NONE:
         return f"fused activation of int32 maps must be NONE, whose results are not clamped, got {activation.name}"
     for tensor in (*read, *written):
-        if len(tensor.shape) > MAX_RANK or not all(1 <= extent <= MAX_EXTENT for extent in tensor.shape):
-            return f"tensor {tensor.name} must have extents in [1, {MAX_EXTENT}], got {list(tensor.shape)}"
+        if len(tensor.shape) > MAX_RANK or not _fits(op, tensor):
+            return f"tensor {tensor.name} must have extents in [1, {_longest(op)}], got {list(tensor.shape)}"
         quantization = tensor.quantization
         if tensor.dtype is DType.INT32 or quantization is None:
             continue
@@ -111,8 +120,8 @@ def _weight_defect(graph: Graph, op: Op) -> Defect:
             return "weights must be constant"
         if weights.dtype is not wanted:
             return f"weights must be {wanted}, got {weights.dtype}"
-        if not all(1 <= extent <= MAX_EXTENT for extent in weights.shape):
-            return f"weights must have extents in [1, {MAX_EXTENT}], got {list(weights.shape)}"
+        if not _fits(op, weights):
+            return f"weights must have extents in [1, {_longest(op)}], got {list(weights.shape)}"
         quantization = weights.quantization
         is_product = op.kind in WITH_SYMMETRIC_WEIGHTS and weights.dtype is DType.INT8
         if quantization is not None and is_product and quantization.zero_points.any():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict
 
@@ -12,7 +13,7 @@ from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Progr
 from npu.compiler.lower.activation_tables import ELEMENTS, Quantized, as_bytes, joined, result_of
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.fusions import Fusions
-from npu.compiler.lower.geometry import crop, fold_shape
+from npu.compiler.lower.geometry import as_shape, crop, fold_shape
 from npu.compiler.lower.quantize import RECTIFIERS, activation_range
 from npu.errors import CompileError
 from npu.graph.attributes import FusedActivation
@@ -191,7 +192,7 @@ class Builder:
         """The same elements in row order as a map of another shape; copies them together if they lie apart."""
         if view.shape == shape:
             return view
-        if view.shape == view.full:
+        if view.is_dense:
             return replace(view, full=shape, shape=shape)
         packed = self.temporary("packed", view.shape, view.element)
         self.copy(view, packed)
@@ -200,9 +201,9 @@ class Builder:
     # Steps
 
     def emit(self, step: Step) -> None:
-        """Append a step; one that is higher than the registers can say (only steps on single positions are) in pieces."""
-        for start in range(0, step.ofm.shape[0], MAX_EXTENT):
-            self._steps.append(step if step.ofm.shape[0] <= MAX_EXTENT else _rows(step, start))
+        """Append a step; one of larger maps than the registers can say (only steps on single positions are) in pieces."""
+        for offset in itertools.product(*(range(0, extent, MAX_EXTENT) for extent in step.ofm.shape)):
+            self._steps.append(step if max(step.ofm.shape) <= MAX_EXTENT else _piece(step, offset))
 
     def convolve(
         self,
@@ -427,12 +428,12 @@ def _limits(element: ElementType) -> ElementType:
     return INT16 if element.bits == 32 else element
 
 
-def _rows(step: Step, start: int) -> Step:
-    """The part of a step on single positions from row `start`, at most MAX_EXTENT rows."""
+def _piece(step: Step, offset: MapShape) -> Step:
+    """The part of a step on single positions that begins at `offset`, at most MAX_EXTENT elements along every axis."""
 
     def part(view: View) -> View:
-        rows = min(MAX_EXTENT, view.shape[0] - start)
-        return crop(view, (start, 0, 0), (rows, *view.shape[1:])) if view.shape[0] > 1 else view
+        start = [0 if whole == 1 else at for whole, at in zip(view.shape, offset, strict=True)]
+        return crop(view, as_shape(start), as_shape([min(MAX_EXTENT, e - at) for e, at in zip(view.shape, start, strict=True)]))
 
     if isinstance(step, ElementwiseStep) and step.ifm2 is not None:
         step = replace(step, ifm2=part(step.ifm2))

@@ -69,6 +69,12 @@ def concatenation_boxes(output: Sequence[int], axis: int, inputs: Sequence[Seque
     return boxes
 
 
+def as_shape(extents: Sequence[int]) -> MapShape:
+    """Height, width and depth, which are given one by one."""
+    height, width, depth = extents
+    return height, width, depth
+
+
 def crop(view: View, offset: MapShape, shape: MapShape) -> View:
     """The box of a view that starts at `offset` (relative to the view) and has `shape`."""
     y, x, c = (a + b for a, b in zip(view.offset, offset, strict=True))

@@ -10,7 +10,17 @@ import numpy as np
 from npu.compiler.ir import View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.fusions import same_quantization
-from npu.compiler.lower.geometry import Box, box, concatenation_boxes, crop, fold_shape, images, pad_amounts, strided_box
+from npu.compiler.lower.geometry import (
+    Box,
+    as_shape,
+    box,
+    concatenation_boxes,
+    crop,
+    fold_shape,
+    images,
+    pad_amounts,
+    strided_box,
+)
 from npu.graph.attributes import ConcatenationOptions, PackOptions, StridedSliceOptions, UnpackOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
@@ -39,7 +49,7 @@ def _join(builder: Builder, op: Op, axis: int, shapes: Sequence[Sequence[int]]) 
     own = op.outputs[0]
     finish = builder.finish(op)
     output = builder.tensor(own)
-    parts = concatenation_boxes(output.shape, axis % len(output.shape), shapes)
+    whole, parts = _joined_boxes(builder, own, axis % len(output.shape), shapes)
     placed: set[int] = set()
     for tensor, boxes in zip(op.inputs, parts, strict=True):
         nest = builder.fusions.nest.get(tensor)
@@ -49,9 +59,24 @@ def _join(builder: Builder, op: Op, axis: int, shapes: Sequence[Sequence[int]]) 
         is_copied = output.dtype is not DType.UINT8 or same_quantization(builder.tensor(tensor), output)
         end = finish if is_copied else builder.rescaled(op, tensor)
         for part, piece in _pieces(builder, builder.input(tensor), boxes):
-            target = crop(builder.output(own, end.offset), part.offset, part.shape)
+            target = crop(builder.reshaped(builder.output(own, end.offset), whole), part.offset, part.shape)
             builder.point(piece, target, end.minimum, end.maximum, end.lut)
     builder.output(own)
+
+
+def _joined_boxes(builder: Builder, own: int, axis: int, shapes: Sequence[Sequence[int]]) -> tuple[MapShape, list[list[Box]]]:
+    """The output as a folded map, and its boxes for each input; as a plane if that brings together what lies apart."""
+    shape = builder.tensor(own).shape
+    parts = concatenation_boxes(shape, axis, shapes)
+    if len(parts[0]) > 1 and builder.output(own).is_dense:
+        shape, shapes = _as_plane(shape, axis), [_as_plane(part, axis) for part in shapes]
+        parts = concatenation_boxes(shape, 1, shapes)
+    return fold_shape(shape), parts
+
+
+def _as_plane(shape: Sequence[int], axis: int) -> tuple[int, int]:
+    """A row for every position in front of `axis`, in which lies the rest."""
+    return math.prod(shape[:axis]), math.prod(shape[axis:])
 
 
 def _pieces(builder: Builder, source: View, boxes: Sequence[Box]) -> list[tuple[Box, View]]:
@@ -119,13 +144,8 @@ def _fill_around(builder: Builder, source: View, target: View, before: MapShape,
             if last > first:
                 offset = [last_low if i != axis else first for i, last_low in enumerate(low)]
                 shape = [h - o if i != axis else last - first for i, (h, o) in enumerate(zip(high, low, strict=True))]
-                _fill(builder, source, crop(target, _shape(offset), _shape(shape)), value)
+                _fill(builder, source, crop(target, as_shape(offset), as_shape(shape)), value)
         low[axis], high[axis] = start, end
-
-
-def _shape(values: Sequence[int]) -> MapShape:
-    height, width, depth = values
-    return height, width, depth
 
 
 def _fill(builder: Builder, source: View, target: View, value: int) -> None:
@@ -135,7 +155,7 @@ def _fill(builder: Builder, source: View, target: View, value: int) -> None:
         for x in range(0, target.shape[1], tile[1]):
             for c in range(0, target.shape[2], tile[2]):
                 rest = (target.shape[0] - y, target.shape[1] - x, target.shape[2] - c)
-                shape = _shape([min(a, b) for a, b in zip(tile, rest, strict=True)])
+                shape = as_shape([min(a, b) for a, b in zip(tile, rest, strict=True)])
                 builder.fill(crop(source, (0, 0, 0), shape), crop(target, (y, x, c), shape), value)
 
 
@@ -146,8 +166,13 @@ def constant_values(builder: Builder, tensor: int) -> list[int]:
 
 def _take(builder: Builder, source: int, target: int, offset: Sequence[int], shape: Sequence[int]) -> None:
     """Let tensor `target` be the box of tensor `source`; copies where the box lies in several pieces."""
-    boxes = box(offset, shape, builder.tensor(source).shape)
-    whole = builder.input(source)
+    full, whole = builder.tensor(source).shape, builder.input(source)
+    boxes = box(offset, shape, full)
+    cut = [axis for axis, extent in enumerate(full) if shape[axis] != extent]
+    if len(boxes) > 1 and len(cut) == 1 and whole.is_dense:
+        plane = _as_plane(full, cut[0])
+        whole = builder.reshaped(whole, fold_shape(plane))
+        boxes = box((0, offset[cut[0]] * plane[1] // full[cut[0]]), _as_plane(shape, cut[0]), plane)
     folded = fold_shape(builder.tensor(target).shape)
     if len(boxes) == 1:
         builder.alias(target, builder.reshaped(crop(whole, boxes[0].offset, boxes[0].shape), folded))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import groupby
 
 from npu.compiler.ir import View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import fold_shape
 from npu.compiler.lower.memory import constant_values
 from npu.graph.graph import Op
+from npu.graph.permutation import axis_groups
 from npu.isa.operations import ElementwiseMode, KernelWindow, PoolingMode
 from npu.isa.rules import MAX_EXTENT
 
@@ -36,9 +36,9 @@ def _shaped(builder: Builder, op: Op, view: View) -> View:
 def _largest(builder: Builder, op: Op, view: View) -> View:
     shape = builder.tensor(op.inputs[0]).shape
     axes = {axis % len(shape) for axis in constant_values(builder, op.inputs[1])}
-    for outer, extent, inner in _groups(shape, axes):
-        if max(extent, inner) > MAX_EXTENT:
-            raise builder.error(op, f"must compare at most {MAX_EXTENT} elements behind each other, got {extent} of {inner}")
+    for outer, extent, inner in axis_groups(shape, axes):
+        if extent > MAX_EXTENT:
+            raise builder.error(op, f"must compare at most {MAX_EXTENT} elements behind each other, got {extent}")
         for part, behind in _parts(extent, inner):
             target = builder.temporary("largest", (outer, 1, behind), view.element)
             builder.pool(builder.reshaped(view, (outer, part, behind)), target, PoolingMode.MAX, kernel=KernelWindow(1, part))
@@ -52,7 +52,7 @@ def _parts(extent: int, inner: int) -> Iterator[tuple[int, int]]:
     One pooling over all of them compares one channel's elements one by one if `inner` is 1.
     """
     divisors = [number for number in range(1, math.isqrt(extent) + 1) if extent % number == 0]
-    splits = [split for number in divisors for split in (number, extent // number) if split * inner <= MAX_EXTENT]
+    splits = [split for number in divisors for split in (number, extent // number) if split * inner <= MAX_EXTENT or split == 1]
 
     def steps(split: int) -> int:
         return extent // split * -(-split * inner // _CHANNELS) + split * -(-inner // _CHANNELS)
@@ -63,19 +63,6 @@ def _parts(extent: int, inner: int) -> Iterator[tuple[int, int]]:
         yield split, inner
     else:
         yield extent, inner
-
-
-def _groups(shape: tuple[int, ...], axes: set[int]) -> Iterator[tuple[int, int, int]]:
-    """For reduced axes that lie side by side, from the last: elements in front of them, in them, behind them."""
-    left = list(shape)
-    for _, row in groupby(reversed(range(len(shape))), key=lambda axis: axis in axes):
-        group = list(row)
-        if group[0] in axes:
-            first, last = group[-1], group[0]
-            extent = math.prod(left[first : last + 1])
-            if extent > 1:
-                yield math.prod(left[:first]), extent, math.prod(left[last + 1 :])
-            left[first : last + 1] = [1] * len(group)
 
 
 def _complement(builder: Builder, view: View) -> View:
