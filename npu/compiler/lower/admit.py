@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 
 from npu.errors import CompileError
+from npu.graph import verify
 from npu.graph.attributes import FusedActivation
 from npu.graph.consistency import inconsistency, operands_of
 from npu.graph.dtype import DType
@@ -81,9 +82,9 @@ def _inputs(graph: Graph, op: Op, role: Role) -> list[Tensor]:
     return [tensor for position, tensor in given if not is_matrix_of_weights(op, position, tensor)]
 
 
-def _longest(op: Op) -> float:
-    """The longest extent of a map: what the registers can say, or for what is done in pieces any."""
-    return math.inf if op.kind in IN_PIECES else MAX_EXTENT
+def _longest(op: Op) -> int:
+    """The longest extent of a map: what the registers can say, or for what is done in pieces what a file can."""
+    return verify.MAX_EXTENT if op.kind in IN_PIECES else MAX_EXTENT
 
 
 def _fits(op: Op, tensor: Tensor) -> bool:

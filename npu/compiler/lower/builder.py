@@ -203,7 +203,7 @@ class Builder:
     def emit(self, step: Step) -> None:
         """Append a step; one of larger maps than the registers can say (only steps on single positions are) in pieces."""
         for offset in itertools.product(*(range(0, extent, MAX_EXTENT) for extent in step.ofm.shape)):
-            self._steps.append(step if max(step.ofm.shape) <= MAX_EXTENT else _piece(step, offset))
+            self._steps.append(step if max(step.ofm.shape) <= MAX_EXTENT else _piece(step, as_shape(offset)))
 
     def convolve(
         self,

@@ -207,7 +207,7 @@ CASES |= {
         "output 't1' must have shape .1, 0, 2, 3., got .1, 1, 2, 3.",
     ),
     "flat pool": (lambda: one("MAX_POOL_2D", ((4, 4, 3), (2, 2, 3)), POOL), "input must have rank 4, got .4, 4, 3."),
-    "no elements": (lambda: one("RELU", ((4, 0), (4, 0))), "must have extents in .1, 65536., got .4, 0."),
+    "no elements": (lambda: one("RELU", ((4, 0), (4, 0))), "must have extents in .1, 2147483647., got .4, 0."),
     "reshape to more": (
         lambda: one("RESHAPE", ((4, 4), (4, 5)), at.ReshapeOptions((4, 4))),
         "output 't1' must have shape .4, 4., got .4, 5.",
