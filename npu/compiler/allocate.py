@@ -7,12 +7,11 @@ short deterministic hill climb on the order until the lower bound is met or the 
 from __future__ import annotations
 
 import itertools
-from bisect import insort
 from collections.abc import Sequence
 
 import numpy as np
 
-from npu.compiler.kernels.placement import place_in_order
+from npu.compiler.kernels.placement import place_among, place_in_order
 from npu.numerics.arrays import Ints
 from npu.records import dataclass
 
@@ -21,6 +20,9 @@ ALIGNMENT = 16
 
 _CLIMB_PLACEMENTS = 6000
 """Single-buffer placements that the hill climb may try: bounds the time of large graphs."""
+
+_MORE_BUFFERS = 64
+"""Room for buffers that are added later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,26 +149,27 @@ class Packer:
     """Adds buffers one by one to a memory in which others have their place already."""
 
     def __init__(self, buffers: Sequence[LiveRange], allocation: Allocation) -> None:
-        self._placed = sorted(
+        rows = [
             (offset, offset + round_up(buffer.size_bytes), buffer.first, buffer.last)
             for buffer, offset in zip(buffers, allocation.offsets, strict=True)
-        )
+        ]
+        self._count, self._wanted = np.array([len(rows)]), np.zeros(4, np.int64)
+        self._give_room(np.array(sorted(rows), np.int64).reshape(-1, 4))
         self.total_bytes = allocation.total_bytes
 
     def place(self, buffer: LiveRange, limit: int) -> int | None:
         """The lowest offset at which `buffer` fits below `limit` bytes, where it then is; None if there is none."""
-        size, begin, end = round_up(buffer.size_bytes), buffer.first, buffer.last
-        offset, highest = 0, limit - size
-        for start, stop, first, last in self._placed:
-            if offset > highest:
-                return None
-            if first <= end and begin <= last:
-                if start - offset >= size:
-                    break
-                if stop > offset:
-                    offset = stop
-        if offset > highest:
+        size = round_up(buffer.size_bytes)
+        if self._count[0] == len(self._placed):
+            self._give_room(self._placed)
+        self._wanted[:] = size, buffer.first, buffer.last, limit - size
+        offset: int = self._place()
+        if offset < 0:
             return None
-        insort(self._placed, (offset, offset + size, begin, end))
         self.total_bytes = max(self.total_bytes, offset + size)
         return offset
+
+    def _give_room(self, rows: Ints) -> None:
+        """Make room for more buffers. The call is made ready here: that takes longer than to place most of them."""
+        self._placed = np.concatenate((rows, np.zeros((len(rows) + _MORE_BUFFERS, 4), np.int64)))
+        self._place = place_among.bind(self._placed, self._count, self._wanted)

@@ -15,6 +15,7 @@ from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.isa.operations import Block, ShramLayout, Traversal
 from npu.isa.shram import Work
+from npu.layouts import BRICK_DEPTH
 from npu.machine.rules import ceil_div, round_up
 from npu.memo import LastUsed
 from npu.numerics.arrays import Ints
@@ -40,6 +41,8 @@ class BlockChooser:
 
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
+        self.slice_unit = int(round_up(BRICK_DEPTH, variant.accelerator.ofm_ublock.depth))
+        """Slices of output channels are whole ones of so many."""
         self._search = BlockSearch(variant)
         self._known: LastUsed[tuple[BlockProblem, int], BlockChoice] = LastUsed(_REMEMBERED)
         self._problems: LastUsed[BlockProblem, BlockProblem] = LastUsed(_REMEMBERED)

@@ -47,8 +47,11 @@ def common_layouts(jobs: Sequence[Job], banks: Shram) -> list[ShramLayout]:
     for first, last, need in _runs([_need(job, banks) for job in jobs]):
         is_elementwise = all(isinstance(job.step, ElementwiseStep) for job in jobs[first:last])
         ifm_end = need.accumulator_start if is_elementwise else need.ifm_end
-        for job in jobs[first:last]:
-            layouts.append(replace(job.choice.shram, ifm_end=ifm_end, accumulator_start=need.accumulator_start))
+        moved: dict[ShramLayout, ShramLayout] = {}
+        for own in [job.choice.shram for job in jobs[first:last]]:
+            if own not in moved:
+                moved[own] = replace(own, ifm_end=ifm_end, accumulator_start=need.accumulator_start)
+            layouts.append(moved[own])
     return layouts
 
 

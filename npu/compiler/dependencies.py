@@ -28,7 +28,7 @@ from npu.isa.operations import (
     WindowOperation,
 )
 from npu.isa.shram import LUT_SLOT_BYTES, table_bytes
-from npu.layouts import BRICK_DEPTH, MapShape
+from npu.layouts import BRICK_DEPTH, MapShape, map_steps
 from npu.machine.rules import block_place, ceil_div, input_range, widest_ifm_block
 from npu.records import dataclass, replace
 
@@ -45,6 +45,11 @@ class Access:
     end: int
     is_write: bool
 
+    def conflicts(self, other: Access) -> bool:
+        """Whether both touch a byte that one of them writes."""
+        meets = self.start < other.end and other.start < self.end and self.region == other.region
+        return meets and (self.is_write or other.is_write)
+
 
 @dataclass(frozen=True, slots=True)
 class Elements:
@@ -60,33 +65,27 @@ class Elements:
         return y < v_end and v < y_end and x < u_end and u < x_end and z < w_end and w < z_end
 
 
-class MapAccesses:
-    """The accesses of whole feature maps, worked out once for each map."""
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelAccesses:
+    """What a kernel operation reads and writes: each of its maps as a whole, its weights and scale records, its table."""
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, bool], tuple[FeatureMap, Access]] = {}
+    operation: KernelOperation
+    reads: tuple[Access, ...]
+    write: Access
+    constants: tuple[Access, ...]
+    table: tuple[Access, ...]
 
-    def of(self, fm: FeatureMap, *, is_write: bool) -> Access:
-        """All of a map."""
-        key = id(fm), is_write  # maps are long to compare; one that is kept here keeps its identity
-        if key not in self._known:
-            start, end = _span(fm, Elements((0, 0, 0), (fm.height, fm.width, fm.depth)))
-            self._known[key] = fm, Access(fm.region, start, end, is_write)
-        return self._known[key][1]
+    @classmethod
+    def of(cls, operation: KernelOperation, shram: Shram) -> KernelAccesses:
+        """Those of an operation."""
+        reads = tuple([_map_access(fm, is_write=False) for fm in operation.ifms])
+        constants = _constant_accesses(operation) if isinstance(operation, WeightedOperation) else ()
+        return cls(operation, reads, _map_access(operation.ofm, is_write=True), constants, _table_accesses(operation, shram))
 
-
-def accesses(operation: Operation, shram: Shram, maps: MapAccesses) -> tuple[Access, ...]:
-    """Everything that an operation reads and writes, look-up tables in SHRAM included."""
-    if isinstance(operation, Dma):
-        return _dma_accesses(operation)
-    if not isinstance(operation, KernelOperation):
-        return ()
-    touched = [maps.of(fm, is_write=False) for fm in operation.ifms]
-    touched.append(maps.of(operation.ofm, is_write=True))
-    if isinstance(operation, WeightedOperation):
-        touched += _constant_accesses(operation)
-    touched += _table_accesses(operation, shram)
-    return tuple(touched)
+    @property
+    def all(self) -> tuple[Access, ...]:
+        """All of them."""
+        return (*self.reads, self.write, *self.constants, *self.table)
 
 
 def insert_waits(
@@ -96,15 +95,19 @@ def insert_waits(
 
     A wait belongs to the source of the operation that it protects.
     """
-    tracker, maps = _Tracker(variant), MapAccesses()
+    tracker = _Tracker(variant)
     ordered: list[Operation] = []
     sources: list[int] = []
-    history: list[KernelOperation] = []
+    history: list[KernelAccesses] = []
     for operation, source in zip(operations, source_of, strict=True):
+        touched: tuple[Access, ...] = ()
         if isinstance(operation, KernelOperation):
-            operation = replace(operation, blockdep=blockdep(history, operation, variant, maps))
-            history = [*history[-2:], operation]
-        touched = accesses(operation, variant.shram, maps)
+            current = KernelAccesses.of(operation, variant.shram)
+            operation = replace(operation, blockdep=blockdep(history, current, variant))
+            history = [*history[-2:], current]
+            touched = current.all
+        elif isinstance(operation, Dma):
+            touched = _dma_accesses(operation)
         for placed in (*tracker.waits_before(operation, touched), operation):
             ordered.append(placed)
             sources.append(source)
@@ -159,7 +162,7 @@ def _newer_than_conflict(touched: tuple[Access, ...], outstanding: list[tuple[Ac
 def _conflict(first: Sequence[Access], second: Sequence[Access]) -> bool:
     for a in first:
         for b in second:
-            if a.start < b.end and b.start < a.end and a.region == b.region and (a.is_write or b.is_write):
+            if a.conflicts(b):
                 return True
     return False
 
@@ -172,13 +175,19 @@ def _dma_accesses(dma: Dma) -> tuple[Access, ...]:
     return tuple(Access(side.region, side.address, side.address + length, is_write) for side, is_write in sides)
 
 
-def _table_accesses(operation: KernelOperation, shram: Shram) -> list[Access]:
+def _table_accesses(operation: KernelOperation, shram: Shram) -> tuple[Access, ...]:
     """The tables an operation reads; where no bank is reserved for tables, other kernels overwrite all of SHRAM."""
     index = operation.activation.function.lut_index
     if index is None:
-        return [] if shram.reserved_lut_banks else [Access(SHRAM, 0, shram.total_bytes, True)]
+        return () if shram.reserved_lut_banks else (Access(SHRAM, 0, shram.total_bytes, True),)
     start = shram.lut_address + index * LUT_SLOT_BYTES
-    return [Access(SHRAM, start, min(start + table_bytes(operation), shram.total_bytes), False)]
+    return (Access(SHRAM, start, min(start + table_bytes(operation), shram.total_bytes), False),)
+
+
+def _map_access(fm: FeatureMap, *, is_write: bool) -> Access:
+    """All of a map."""
+    start, end = _span(fm, Elements((0, 0, 0), (fm.height, fm.width, fm.depth)))
+    return Access(fm.region, start, end, is_write)
 
 
 def _span(fm: FeatureMap, box: Elements) -> tuple[int, int]:
@@ -187,24 +196,26 @@ def _span(fm: FeatureMap, box: Elements) -> tuple[int, int]:
     A map of several tiles, or of a negative stride, spans all of its tiles.
     """
     unit = channel = fm.element.bytes
-    row, pixel, group = fm.steps
+    is_bricked = fm.layout is Layout.NHCWB16
+    row, pixel, group = map_steps(fm.stride_y, fm.stride_x, fm.stride_c, unit, is_bricked=is_bricked)
     (y, x, low), (y_end, x_end, high) = box.start, box.end
     high -= 1
-    if fm.layout is Layout.NHCWB16:
+    if is_bricked:
         low, high = low // BRICK_DEPTH, high // BRICK_DEPTH
         unit, channel = pixel, group
     first = last = 0
     for near, far in ((y * row, (y_end - 1) * row), (x * pixel, (x_end - 1) * pixel), (low * channel, high * channel)):
         first, last = (first + near, last + far) if near < far else (first + far, last + near)
     is_wide, is_high = fm.tile_width_0 < fm.width, fm.tile_height_0 < fm.height or fm.tile_height_1 < fm.height
-    bases = [fm.addresses[0]]
+    lowest = highest = fm.addresses[0]
     if is_wide or is_high:
         used = (True, is_wide, is_high, is_wide and is_high)
         bases = [base for base, is_used in zip(fm.addresses, used, strict=True) if is_used]
-    return max(min(bases) + first, 0), max(bases) + last + unit
+        lowest, highest = min(bases), max(bases)
+    return max(lowest + first, 0), highest + last + unit
 
 
-def blockdep(history: Sequence[KernelOperation], current: KernelOperation, variant: Variant, maps: MapAccesses) -> int:
+def blockdep(history: Sequence[KernelAccesses], current: KernelAccesses, variant: Variant) -> int:
     """How many blocks before it may be unfinished when `current` starts a fetch: 0 to the variant's maximum.
 
     `history` are the kernels before it, newest last. The largest distance at which none of the first fetches of `current`
@@ -214,16 +225,16 @@ def blockdep(history: Sequence[KernelOperation], current: KernelOperation, varia
     if not history:
         return 0
     limit = variant.accelerator.max_blockdep
-    previous = history[-1]
-    if not variant.shram.reserved_lut_banks and _uses_table(previous) and not _uses_table(current):
+    operation, previous = current.operation, history[-1]
+    if not variant.shram.reserved_lut_banks and _uses_table(previous.operation) and not _uses_table(operation):
         return 0
-    written = (maps.of(previous.ofm, is_write=True),)
-    read = [fm for fm in current.ifms if _conflict(written, (maps.of(fm, is_write=False),))]
-    if len(read) > 1 or (read and read[0] is not current.ifm and _is_broadcast(current)):
+    read = [number for number, access in enumerate(current.reads) if previous.write.conflicts(access)]
+    if len(read) > 1 or (read and read[0] != 0 and _is_broadcast(operation)):
         return 0
-    if isinstance(current, WeightedOperation) and _conflict(written, _constant_accesses(current)):
+    if _conflict((previous.write,), current.constants):
         return 0
-    return min(_distance(history, current, fm, limit, maps) for fm in current.ifms)
+    maps = zip(operation.ifms, current.reads, strict=True)
+    return min([_distance(history, operation, fm, access, limit) for fm, access in maps])
 
 
 def _uses_table(operation: KernelOperation) -> bool:
@@ -240,14 +251,15 @@ def _is_broadcast(operation: KernelOperation) -> bool:
     return any((fm.height, fm.width, fm.depth) != (ofm.height, ofm.width, ofm.depth) for fm in operation.ifms[1:])
 
 
-def _distance(
-    history: Sequence[KernelOperation], current: KernelOperation, fm: FeatureMap, limit: int, maps: MapAccesses
-) -> int:
+def _distance(history: Sequence[KernelAccesses], current: KernelOperation, fm: FeatureMap, access: Access, limit: int) -> int:
     """Largest BLOCKDEP that keeps `current` from reading too early through `fm`."""
-    whole = (maps.of(fm, is_write=False),)
+    meets = [access.conflicts(earlier.write) for earlier in history]
+    if True not in meets:
+        return limit
     last: list[tuple[FeatureMap, Elements] | None] = []
-    for kernel in reversed(history):
-        if _conflict(whole, (maps.of(kernel.ofm, is_write=True),)):
+    for earlier, is_met in zip(reversed(history), reversed(meets), strict=True):
+        kernel = earlier.operation
+        if is_met:
             last += [(kernel.ofm, box) for box in islice(_ofm_boxes(kernel, is_reversed=True), limit - len(last))]
         else:
             last += [None] * min(math.prod(_ofm_blocks(kernel)), limit - len(last))

@@ -23,10 +23,11 @@ from npu.isa.operations import (
     Upscale,
 )
 from npu.isa.shram import POOLS, Work
-from npu.layouts import BRICK_DEPTH, MapShape
+from npu.layouts import MapShape
 from npu.machine.output_unit import elementwise_rank, window_rank
 from npu.machine.port_rates import PortRate, port_rate
 from npu.machine.rules import ceil_div, round_up
+from npu.memo import cached_property
 from npu.progress import Progress, counted
 from npu.records import dataclass, replace
 
@@ -208,10 +209,11 @@ class StepProblems:
     def __init__(self, layouts: Mapping[Storage, Layout], far: Collection[Storage], chooser: BlockChooser) -> None:
         self.chooser = chooser
         self._layouts, self._far = layouts, far
-        self._known: dict[int, tuple[Step, Step, BlockProblem]] = {}
+        self._known: dict[int, tuple[Step, Step, Forms]] = {}
+        self._forms: dict[BlockProblem, Forms] = {}
 
-    def of(self, given: Step, constants: Constants | ExpectedConstants) -> tuple[Step, BlockProblem]:
-        """The step with the least strides, and its problem."""
+    def of(self, given: Step, constants: Constants | ExpectedConstants) -> tuple[Step, Forms]:
+        """The step with the least strides, and the forms of its problem."""
         known = self._known.get(id(given))
         if known is None:
             step = _with_least_strides(given)
@@ -219,8 +221,15 @@ class StepProblems:
             if isinstance(step, ConvolutionStep):
                 density = constants.bytes_per_weight(step.weights)
             problem = describe(step, self._layouts, mode, density, self._far)
-            known = self._known[id(given)] = given, step, self.chooser.known(problem)
+            known = self._known[id(given)] = given, step, self.forms(problem)
         return known[1], known[2]
+
+    def forms(self, problem: BlockProblem) -> Forms:
+        """The forms of a problem, the same ones for equal problems."""
+        known = self._forms.get(problem)
+        if known is None:
+            known = self._forms[problem] = Forms(self.chooser.known(problem), self.chooser)
+        return known
 
 
 def make_jobs(
@@ -239,21 +248,23 @@ def make_jobs(
     jobs: list[Job] = []
     chooser = problems.chooser
     pace = Pace(port_rate(chooser.variant, chooser.variant.memory_mode.constants))
-    usual, encodings = _usual_shapes(steps), _Encodings(chooser, constants)
+    usual, encodings = _usual_shapes(steps), _Encodings(constants)
     spare = 0.0
     for given, room in zip(counted(steps, "blocks and weights of steps", progress), rooms, strict=True):
-        step, problem = problems.of(given, constants)
+        step, forms = problems.of(given, constants)
+        problem = forms.problem
         table = constants.add(step.lut.tobytes()) if step.lut is not None else None
         if isinstance(step, ConvolutionStep):
             has_lead = not is_bound or spare >= SMALLEST_SLICE_BYTES
             pace = pace if has_lead else pace.without_lead
             for shape in usual.pop(id(step.weights), ()):
-                encodings.add(step, _choose_form(replace(problem, ofm=shape), room, chooser, pace, is_bound=is_bound))
-            form = encodings.cheapest(step, problem, _choose_form(problem, room, chooser, pace, is_bound=is_bound), pace)
+                usual_forms = problems.forms(replace(problem, ofm=shape))
+                encodings.add(usual_forms, step, _choose_form(usual_forms, room, pace, is_bound=is_bound))
+            form = encodings.cheapest(forms, step, _choose_form(forms, room, pace, is_bound=is_bound), pace)
             spare = room - form.room(problem)
             new = _convolution_jobs(step, problem, form, constants, table)
         else:
-            spare, choice = room, chooser.choose(problem)
+            spare, choice = room, forms.best
             new = [Job(step, choice, problem.accumulator, 0, step.ofm.shape[2], None, False, table, choice.cycles)]
         for job in new:
             size = job.constants.bytes if job.constants else 0
@@ -330,26 +341,83 @@ def _usual_shapes(steps: Sequence[Step]) -> dict[int, list[MapShape]]:
     return {key: [max(count, key=lambda shape: count[shape])] for key, count in shapes.items() if len(count) > 1}
 
 
+class Forms:
+    """What an operation can be cut into, worked out once for each problem: gathered rows and stripes ask again and again."""
+
+    def __init__(self, problem: BlockProblem, chooser: BlockChooser) -> None:
+        self.problem, self.chooser = problem, chooser
+        self._copied: dict[tuple[int, int], Slicing] = {}
+        self._alike: dict[int, tuple[Slicing, Slicing | None]] = {}
+
+    @cached_property
+    def best(self) -> BlockChoice:
+        """The block of the whole operation, its constants copied if it has any."""
+        return self.chooser.choose(self.problem)
+
+    @cached_property
+    def in_place(self) -> BlockChoice:
+        """The block of the whole operation where its constants stay where they are."""
+        return self.chooser.choose(self.problem.part(self.problem.ofm[2], in_place=True))
+
+    @cached_property
+    def kept(self) -> Slicing:
+        """All channels at once, with constants in place."""
+        return Slicing(((self.problem.ofm[2], self.in_place),), staged=0)
+
+    @cached_property
+    def plane_blocks(self) -> int:
+        """Blocks of a plane where constants are in place."""
+        return plane_blocks(self.problem.ofm, self.in_place)
+
+    def copied(self, total: int, depth: int) -> Slicing:
+        """Slices of `depth` channels of the first `total`, and what is left of them, all of them copied."""
+        known = self._copied.get((total, depth))
+        if known is None:
+            counts = [min(depth, total - channel) for channel in range(0, total, depth)]
+            choices = {count: self.chooser.choose(self.problem.part(count)) for count in dict.fromkeys(counts)}
+            slices = tuple([(count, choices[count]) for count in counts])
+            known = self._copied[total, depth] = Slicing(slices, len(slices))
+        return known
+
+    def alike(self, form: Slicing, *, is_staged: bool) -> Slicing | None:
+        """The slices of a form with blocks for this operation; None if one of them has no such block."""
+        key = id(form) * 2 + is_staged  # the form stays, and with it its identity
+        if key not in self._alike:
+            self._alike[key] = form, self._make_alike(form, is_staged)
+        return self._alike[key][1]
+
+    def _make_alike(self, form: Slicing, is_staged: bool) -> Slicing | None:
+        slices: list[tuple[int, BlockChoice]] = []
+        for count, other in form.slices:
+            choice = self.chooser.choose_alike(self.problem.part(count, in_place=not is_staged), other)
+            if choice is None:
+                return None
+            slices.append((count, choice))
+        return Slicing(tuple(slices), len(slices) if is_staged else 0)
+
+
 class _Encodings:
     """How weights have been sliced and encoded so far: stripes, and operators that share tensors, can use them again."""
 
-    def __init__(self, chooser: BlockChooser, constants: Constants | ExpectedConstants) -> None:
-        self._chooser, self._constants = chooser, constants
+    def __init__(self, constants: Constants | ExpectedConstants) -> None:
+        self._constants = constants
         self._known: dict[tuple[bytes, KernelWindow, int], list[Slicing]] = {}
 
-    def add(self, step: ConvolutionStep, form: Slicing) -> None:
+    def add(self, forms: Forms, step: ConvolutionStep, form: Slicing) -> None:
         """Remembers a form of the step's weights."""
-        known = self._of(step)
+        known = self._of(forms, step)
         if form not in known:
             known.append(form)
 
-    def cheapest(self, step: ConvolutionStep, problem: BlockProblem, own: Slicing, pace: Pace) -> Slicing:
+    def cheapest(self, forms: Forms, step: ConvolutionStep, own: Slicing, pace: Pace) -> Slicing:
         """The fastest form that reads weights as they are encoded, if there is one hardly slower than the step's own."""
         if 0 < own.staged < len(own.slices):
             return own
-        known = self._of(step)
+        known, problem = self._of(forms, step), forms.problem
+        if known == [own]:
+            return own
         fitting = [form for form in known if form.is_staged or not own.is_staged]
-        others = [alike for form in fitting if (alike := self._alike(problem, form, own.is_staged)) is not None]
+        others = [alike for form in fitting if (alike := forms.alike(form, is_staged=own.is_staged)) is not None]
         costs = [other.cycles(pace, problem) for other in others]
         best = own
         if others and min(costs) <= own.cycles(pace, problem) * _WORTH_ENCODING_AGAIN:
@@ -358,19 +426,9 @@ class _Encodings:
             known.append(best)
         return best
 
-    def _of(self, step: ConvolutionStep) -> list[Slicing]:
-        key = (self._constants.digests_of(step.weights)[0], step.kernel, step.ifm.element.bits)
+    def _of(self, forms: Forms, step: ConvolutionStep) -> list[Slicing]:
+        key = (self._constants.digests_of(step.weights)[0], forms.problem.kernel, step.ifm.element.bits)
         return self._known.setdefault(key, [])
-
-    def _alike(self, problem: BlockProblem, form: Slicing, is_staged: bool) -> Slicing | None:
-        """The slices of a form with blocks for another map; None if one of them has no such block."""
-        slices: list[tuple[int, BlockChoice]] = []
-        for count, other in form.slices:
-            choice = self._chooser.choose_alike(problem.part(count, in_place=not is_staged), other)
-            if choice is None:
-                return None
-            slices.append((count, choice))
-        return Slicing(tuple(slices), len(slices) if is_staged else 0)
 
 
 def _convolution_jobs(
@@ -386,24 +444,22 @@ def _convolution_jobs(
     return jobs
 
 
-def _choose_form(problem: BlockProblem, room: int, chooser: BlockChooser, pace: Pace, *, is_bound: bool) -> Slicing:
+def _choose_form(forms: Forms, room: int, pace: Pace, *, is_bound: bool) -> Slicing:
     """Constants where they are, or copies of them, for which `room` bytes are free.
 
     What is faster by the estimate is taken, with two weights: reading constants again for every block of the plane keeps the
     port from other copies, which shows only later; and where memory is bound, what needs more of it must be much
     faster. Copies of what is read once are made within reason only.
     """
-    in_place = chooser.choose(problem.part(problem.ofm[2], in_place=True))
-    kept = Slicing(((problem.ofm[2], in_place),), staged=0)
-    is_read_once = plane_blocks(problem.ofm, in_place) == 1
-    if not chooser.variant.memory_mode.stages_weights:
+    problem, kept, mode = forms.problem, forms.kept, forms.chooser.variant.memory_mode
+    is_read_once = forms.plane_blocks == 1
+    if not mode.stages_weights:
         return kept
-    if is_read_once and not chooser.variant.memory_mode.has_separate_cache:
-        kept = _prefetched(problem, in_place, chooser, pace, room if is_bound else _MOST_PREFETCHED_BYTES) or kept
+    if is_read_once and not mode.has_separate_cache:
+        kept = _prefetched(forms, pace, room if is_bound else _MOST_PREFETCHED_BYTES) or kept
     if is_read_once and room < 2 * SMALLEST_SLICE_BYTES:
         return kept
-    slices = _cut(problem, room, chooser, pace)
-    copied = Slicing(tuple(slices), staged=len(slices))
+    copied = _cut(forms, room, pace)
     needed = copied.room(problem)
     if is_read_once and needed > _MOST_ROOMS * room:
         return kept
@@ -416,25 +472,25 @@ def _choose_form(problem: BlockProblem, room: int, chooser: BlockChooser, pace: 
     return kept if in_place_cycles <= worth * copied_cycles else copied
 
 
-def _prefetched(problem: BlockProblem, in_place: BlockChoice, chooser: BlockChooser, pace: Pace, most: int) -> Slicing | None:
+def _prefetched(forms: Forms, pace: Pace, most: int) -> Slicing | None:
     """The first channels from copies that are made while nothing else passes the port of the constants, the others in place.
 
     None where that saves little of the operation, or of what the program has taken so far: it takes memory.
     """
-    total, unit = problem.ofm[2], int(round_up(BRICK_DEPTH, chooser.variant.accelerator.ofm_ublock.depth))
+    problem, chooser = forms.problem, forms.chooser
+    total, unit = problem.ofm[2], chooser.slice_unit
     room = min(pace.idle_cycles * pace.port.read, most, _MOST_PREFETCHED_BYTES)
     count = min(int(room / problem.channel_bytes) // unit * unit, total)
     if count < unit:
         return None
     depth = _even(count, int(LARGEST_SLICE_BYTES / problem.channel_bytes) // unit * unit, unit)
-    slices = _slices(problem, count, depth, chooser)
-    staged = len(slices)
+    form = forms.copied(count, depth)
     if count < total:
         rest = total - count
-        slices.append((rest, chooser.choose(problem.part(rest, in_place=True))))
-    form = Slicing(tuple(slices), staged)
-    saved = pace.kernel_free + in_place.cycles + _JOB_CYCLES - form.ends(pace, problem)[0]
-    return form if saved > max(_WORTH_PREFETCHING * in_place.cycles, WORTH_MEMORY * pace.kernel_free) else None
+        in_place = chooser.choose(problem.part(rest, in_place=True))
+        form = Slicing((*form.slices, (rest, in_place)), form.staged)
+    saved = pace.kernel_free + forms.in_place.cycles + _JOB_CYCLES - form.ends(pace, problem)[0]
+    return form if saved > max(_WORTH_PREFETCHING * forms.in_place.cycles, WORTH_MEMORY * pace.kernel_free) else None
 
 
 def plane_blocks(ofm: MapShape, choice: BlockChoice) -> int:
@@ -442,26 +498,29 @@ def plane_blocks(ofm: MapShape, choice: BlockChoice) -> int:
     return -(-ofm[0] // choice.block.height) * -(-ofm[1] // choice.block.width)
 
 
-def _cut(problem: BlockProblem, room: int, chooser: BlockChooser, pace: Pace) -> list[tuple[int, BlockChoice]]:
-    """Channels and block of each slice: as few equal ones as fit, or whole blocks of the best depth where that is clearly
-    faster; more of them as long as the first copy is what the kernels wait for.
+def _cut(forms: Forms, room: int, pace: Pace) -> Slicing:
+    """Copied slices: as few equal ones as fit, or whole blocks of the best depth where that is clearly faster; more of them as
+    long as the first copy is what the kernels wait for.
 
     Two slices should fit into `room` bytes; a slice is not larger than what can be copied behind one or two kernels.
     """
+    problem, unit = forms.problem, forms.chooser.slice_unit
+    total = problem.ofm[2]
+    if total <= unit:
+        return forms.copied(total, total)
     smallest = SMALLEST_SLICE_BYTES * (2 if problem.ofm[:2] == (1, 1) else 1)
     target = min(max(room // 2, smallest), LARGEST_SLICE_BYTES)
-    total, unit = problem.ofm[2], int(round_up(BRICK_DEPTH, chooser.variant.accelerator.ofm_ublock.depth))
     most = max(int(target / problem.channel_bytes) // unit * unit, unit)
     depth = _even(total, most, unit)
-    best = _slices(problem, total, depth, chooser)
+    best = forms.copied(total, depth)
     if most < total:
-        block = chooser.choose(problem, depth_limit=most).block.depth
-        in_blocks = _slices(problem, total, most // block * block, chooser)
+        block = forms.chooser.choose(problem, depth_limit=most).block.depth
+        in_blocks = forms.copied(total, most // block * block)
         if _span(in_blocks, problem, pace) < _span(best, problem, pace) * _CLEARLY_FASTER:
             best = in_blocks
     while depth > unit and pace.is_engine_idle and _waits(best, problem, pace):
         depth = _even(total, depth // 2, unit)
-        finer = _slices(problem, total, depth, chooser)
+        finer = forms.copied(total, depth)
         if _span(finer, problem, pace) >= _span(best, problem, pace):
             break
         best = finer
@@ -473,18 +532,11 @@ def _even(total: int, most: int, unit: int) -> int:
     return min(int(round_up(ceil_div(total, ceil_div(total, max(most, unit))), unit)), total)
 
 
-def _span(cut: Sequence[tuple[int, BlockChoice]], problem: BlockProblem, pace: Pace) -> float:
+def _span(form: Slicing, problem: BlockProblem, pace: Pace) -> float:
     """Cycles until the last slice is done."""
-    return Slicing(tuple(cut), len(cut)).ends(pace, problem)[0] - pace.kernel_free
+    return form.ends(pace, problem)[0] - pace.kernel_free
 
 
-def _waits(cut: Sequence[tuple[int, BlockChoice]], problem: BlockProblem, pace: Pace) -> bool:
+def _waits(form: Slicing, problem: BlockProblem, pace: Pace) -> bool:
     """Whether any slice waits for its copy."""
-    return _span(cut, problem, pace) > sum(choice.cycles + _JOB_CYCLES for _, choice in cut) + 1
-
-
-def _slices(problem: BlockProblem, total: int, depth: int, chooser: BlockChooser) -> list[tuple[int, BlockChoice]]:
-    """Slices of `depth` channels of the first `total`, and what is left of them."""
-    counts = [min(depth, total - channel) for channel in range(0, total, depth)]
-    choices = {count: chooser.choose(problem.part(count)) for count in dict.fromkeys(counts)}
-    return [(count, choices[count]) for count in counts]
+    return _span(form, problem, pace) > sum(choice.cycles + _JOB_CYCLES for _, choice in form.slices) + 1

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from npu.compiler.allocate import ALIGNMENT
 from npu.compiler.block_config import BlockChoice
 from npu.compiler.ir import StepWeights, WindowStep
+from npu.compiler.kernels.counts import ROWS, VALUES, count_values
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.isa.family import WeightUse
@@ -23,9 +24,6 @@ _CODE_OVERHEAD = 1.03
 
 _DENSITY_STEP = 1 / 8
 """Densities are rounded to this, so that layers of the same shape need one choice of a block."""
-
-_LARGEST_WEIGHT = 256
-"""Weights are 8-bit values less a zero point: from -255 to 255."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,9 @@ class Constants:
         """Expected bytes of the compressed stream per weight, from their entropy; rounded, so that like ones are equal."""
         key = id(weights)
         if key not in self._densities:
-            counts = np.bincount(weights.values.ravel() + _LARGEST_WEIGHT)
+            rows = np.zeros((ROWS, VALUES), np.int64)
+            count_values(weights.values.ravel(), rows)
+            counts = rows.sum(axis=0)
             shares = counts[counts > 0] / weights.values.size
             density = float(-(shares * np.log2(shares)).sum()) / 8 * _CODE_OVERHEAD
             self._densities[key] = (weights, max(round(density / _DENSITY_STEP), 1) * _DENSITY_STEP)

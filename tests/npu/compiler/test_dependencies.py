@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npu.compiler.dependencies import MapAccesses, blockdep, insert_waits
+from npu.compiler.dependencies import KernelAccesses, blockdep, insert_waits
 from npu.hardware.catalogue import load_variant
+from npu.hardware.variant import Variant
 from npu.isa.decoded import Decoded
 from npu.isa.operations import (
     INT8,
@@ -147,6 +148,12 @@ def convolution(source: int, target: int, depth: int, traversal: Traversal, bloc
     )  # fmt: skip
 
 
+def distance(earlier: list[KernelOperation], current: KernelOperation, variant: Variant) -> int:
+    """The BLOCKDEP of a kernel behind earlier ones."""
+    history = [KernelAccesses.of(kernel, variant.shram) for kernel in earlier]
+    return blockdep(history, KernelAccesses.of(current, variant.shram), variant)
+
+
 FETCH_CASES = {
     "the_first_32_channels": (Traversal.DEPTH_FIRST, 128, 3),
     "the_first_16_channels": (Traversal.PART_KERNEL_FIRST, 128, 3),
@@ -161,24 +168,24 @@ def test_a_convolution_fetches_its_channels_in_pieces(case: str) -> None:
     whole = Block(4, 4, 16)
     writer = pooling(0, 2048, (4, 4, depth), block=whole)
     reader = convolution(2048, 0, depth, traversal, whole)
-    assert blockdep([writer], reader, load_variant("ethos-u55-128"), MapAccesses()) == expected
+    assert distance([writer], reader, load_variant("ethos-u55-128")) == expected
 
 
 @pytest.mark.parametrize("case", BLOCKDEP_CASES)
 def test_blockdep_is_the_distance_between_what_is_written_last_and_read_first(case: str) -> None:
     first, second, expected = BLOCKDEP_CASES[case]
-    assert blockdep([first], second, load_variant("ethos-u55-128"), MapAccesses()) == expected
+    assert distance([first], second, load_variant("ethos-u55-128")) == expected
 
 
 def test_the_first_kernel_and_one_that_loses_the_tables_start_after_a_drain() -> None:
-    assert blockdep([], pooling(0, 1024), load_variant("ethos-u55-128"), MapAccesses()) == 0
-    assert blockdep([pooling(0, 1024, table=0)], pooling(2048, 3072), load_variant("ethos-u55-64"), MapAccesses()) == 0
+    assert distance([], pooling(0, 1024), load_variant("ethos-u55-128")) == 0
+    assert distance([pooling(0, 1024, table=0)], pooling(2048, 3072), load_variant("ethos-u55-64")) == 0
 
 
 def test_a_block_of_the_operation_before_the_last_counts_when_the_last_one_has_few() -> None:
     writer, small = pooling(0, 1024), pooling(2048, 3072, block=Block(4, 4, 16))
     reader = pooling(1024, 4096, block=Block(4, 4, 16))
-    assert blockdep([writer, small], reader, load_variant("ethos-u55-128"), MapAccesses()) == 1
+    assert distance([writer, small], reader, load_variant("ethos-u55-128")) == 1
 
 
 PLACES = st.integers(0, 40).map(lambda place: place * 128)
@@ -238,13 +245,13 @@ def test_a_kernel_that_reads_both_inputs_from_the_one_before_it_waits_for_all_of
     )  # fmt: skip
     alone = {"first": replace(together, ifm2=kept), "second": replace(together, ifm=kept)}
     variant = load_variant("ethos-u55-128")
-    assert blockdep([writer], together, variant, MapAccesses()) == 0
-    assert all(blockdep([writer], item, variant, MapAccesses()) > 0 for item in alone.values())
+    assert distance([writer], together, variant) == 0
+    assert all(distance([writer], item, variant) > 0 for item in alone.values())
 
 
 def test_the_tiles_of_a_rolling_buffer_at_address_0_are_all_looked_at() -> None:
     """The second tile begins at address 0, where the kernel before has written."""
     tiled = replace(feature_map(512, (4, 4, 16)), addresses=(512, 0, 0, 0), tile_height_0=2, tile_height_1=2)
     reader = replace(pooling(512, 4096), ifm=tiled)
-    assert blockdep([pooling(8192, 0)], reader, load_variant("ethos-u55-128"), MapAccesses()) == 0
-    assert blockdep([pooling(8192, 2048)], reader, load_variant("ethos-u55-128"), MapAccesses()) == 3
+    assert distance([pooling(8192, 0)], reader, load_variant("ethos-u55-128")) == 0
+    assert distance([pooling(8192, 2048)], reader, load_variant("ethos-u55-128")) == 3
