@@ -67,7 +67,11 @@ def _widened(rule: Rule) -> Rule:
     if rule.id == "V-GEN-2":
         return replace(rule, operators=WHOLE)
     if rule.id in ("V-CONV-2", "V-DW-2"):
-        return replace(rule, limit=FAR_APART, details=(TAKEN_APART,), fix=None)
+        return replace(rule, limit=FAR_DILATED, details=(TAKEN_APART,), fix=None)
+    if rule.id in ("V-CONV-3", "V-DW-3"):
+        return replace(rule, observe=seen.kernel_height, says="kernel height must be {limit}")
+    if rule.id in ("V-CONV-4", "V-DW-4"):
+        return replace(rule, observe=seen.kernel_product, says="kernel width x height must be {limit}")
     if rule.id in ("V-CONV-9", "V-DW-9", "V-AVG-1", "V-MAX-1"):
         return replace(rule, limit=BATCH)
     if rule.id in ("V-CONV-8", "V-DW-8", "V-FC-3"):
@@ -85,6 +89,7 @@ def _widened(rule: Rule) -> Rule:
 
 BATCH = Range(1, 256)
 FAR_APART = Range(1, 64)
+FAR_DILATED = Range(1, 1024)
 TAKEN_APART = "More than the hardware's 3 (strides) or 2 (dilations) take copies or several windows, at most 1024 of these."
 BIAS_TYPE = OneOf((DType.INT32, DType.INT64), others=(DType.INT16, DType.FLOAT32))
 CONSTANT = v0_1.CONSTANT

@@ -295,9 +295,23 @@ def transposed_strides(view: OpView) -> Iterator[Observed]:
 
 
 def kernel_sides(view: OpView) -> Iterator[Observed]:
+    yield from (Observed(name, side) for name, side in zip(("kernel height", "kernel width"), _sides(view), strict=True))
+
+
+def kernel_height(view: OpView) -> Iterator[Observed]:
+    """Without its dilation: windows that are taken apart have none."""
+    yield Observed("kernel height", _sides(view)[0])
+
+
+def kernel_product(view: OpView) -> Iterator[Observed]:
+    height, width = _sides(view)
+    yield Observed("kernel width x height", None if height is None or width is None else height * width)
+
+
+def _sides(view: OpView) -> tuple[int | None, int | None]:
+    """Height and width of the kernel of a convolution."""
     weights = view.weights
-    sides = weights.shape[1:3] if weights is not None and len(weights.shape) == 4 else (None, None)
-    yield from (Observed(name, side) for name, side in zip(("kernel height", "kernel width"), sides, strict=True))
+    return (int(weights.shape[1]), int(weights.shape[2])) if weights is not None and len(weights.shape) == 4 else (None, None)
 
 
 def shape_of_the_result(view: OpView) -> Iterator[Observed]:

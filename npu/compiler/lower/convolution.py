@@ -93,6 +93,7 @@ def _emit_window(
         values = values.reshape(len(values), height, 1, width * depth)
     if has_rows:
         values = values.transpose(0, 2, 1, 3).reshape(len(values), 1, values.shape[2], -1)
+    is_depthwise = is_depthwise and values.shape[3] == 1  # one channel with its columns or rows behind it has several
     rounding = accumulator_rounding(builder, op.inputs[0], _bias(op))
     weights = make_weights(builder, op, values, _bias(op), channel_factors(builder, op, *op.inputs[:2]), rounding)
     finish = builder.finish(op)

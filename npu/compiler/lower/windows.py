@@ -19,6 +19,12 @@ from npu.records import dataclass, replace
 MOST_WINDOWS = 1024
 """Windows that one may become: more make streams longer than maps."""
 
+_MOST_ROWS = 64
+"""The highest kernel of a convolution, with its dilation."""
+
+_MOST_ELEMENTS = 1 << 12
+"""Its most rows times columns, with their dilations."""
+
 
 @dataclass(frozen=True, slots=True)
 class SlidingWindow:
@@ -62,11 +68,15 @@ def split_window(builder: Builder, op: Op, window: SlidingWindow) -> list[Slidin
     """The window itself if the registers can say it, or those that do the same together."""
     kernel, padding, limits = window.kernel, window.padding, builder.variant.accelerator
     strides, dilations = (kernel.stride_y, kernel.stride_x), (kernel.dilation_y, kernel.dilation_x)
-    if max(strides) <= limits.max_kernel_stride and max(dilations) <= limits.max_dilation:
+    most_rows = min(_MOST_ROWS, _MOST_ELEMENTS // kernel.width)
+    most_columns = _MOST_ELEMENTS // min(kernel.dilated_height, most_rows)
+    is_far = max(dilations) > 1 and (kernel.dilated_height > most_rows or kernel.dilated_width > most_columns)
+    if max(strides) <= limits.max_kernel_stride and max(dilations) <= limits.max_dilation and not is_far:
         return [window]
     (height, width, _), (oh, ow, _) = window.ifm.shape, window.ofm.shape
-    rows = _parts(_SlidingAxis(height, oh, kernel.height, kernel.stride_y, kernel.dilation_y, padding.top), limits)
-    columns = _parts(_SlidingAxis(width, ow, kernel.width, kernel.stride_x, kernel.dilation_x, padding.left), limits)
+    vertical = _SlidingAxis(height, oh, kernel.height, kernel.stride_y, kernel.dilation_y, padding.top)
+    horizontal = _SlidingAxis(width, ow, kernel.width, kernel.stride_x, kernel.dilation_x, padding.left)
+    rows, columns = _parts(vertical, limits, most_rows), _parts(horizontal, limits, most_columns)
     if min(part.axis.extent for part in (*rows, *columns)) < 1:
         return split_window(builder, op, _padded(builder, window))
     if len(rows) * len(columns) > MOST_WINDOWS:
@@ -140,15 +150,16 @@ def spread(view: View, start: tuple[int, int], steps: tuple[int, int], shape: tu
     return replace(view, offset=(0, 0, first), shape=extents, pitch=(rows * steps[0], columns * steps[1]))
 
 
-def _parts(axis: _SlidingAxis, limits: Accelerator) -> list[_Outputs]:
-    apart, pitch = _distances(axis, limits)
+def _parts(axis: _SlidingAxis, limits: Accelerator, most: int) -> list[_Outputs]:
+    apart, pitch = _distances(axis, limits, most)
     return [_part(axis, phase, apart, pitch) for phase in range(apart)]
 
 
-def _distances(axis: _SlidingAxis, limits: Accelerator) -> tuple[int, int]:
-    """The fewest parts, and the pitch with which their strides and dilations can be said."""
+def _distances(axis: _SlidingAxis, limits: Accelerator, most: int) -> tuple[int, int]:
+    """The fewest parts, and the pitch with which their strides and dilations can be said, in windows of `most` elements."""
     dilation = axis.dilation if axis.size > 1 else 1
-    pitches = [pitch for pitch in range(1, dilation + 1) if dilation % pitch == 0 and dilation // pitch <= limits.max_dilation]
+    largest = min(limits.max_dilation, (most - 1) // max(axis.size - 1, 1))
+    pitches = [pitch for pitch in range(1, dilation + 1) if dilation % pitch == 0 and dilation // pitch <= max(largest, 1)]
     for apart in range(1, axis.output):
         for pitch in pitches:
             if apart * axis.stride % pitch == 0 and apart * axis.stride // pitch <= limits.max_kernel_stride:

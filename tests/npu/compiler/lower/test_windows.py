@@ -36,10 +36,10 @@ def two(rng: Rng, end: int) -> tuple[int, int]:
 
 def window(
     rng: Rng, kind: str, dtype: DType, *, strides: tuple[int, int] = (1, 1), dilations: tuple[int, int] = (1, 1),
-    groups: int = 1, channels: int = 0, units: int = 0, batch: int = 1, multiplier: int = 1,
+    groups: int = 1, channels: int = 0, units: int = 0, batch: int = 1, multiplier: int = 1, kernel: tuple[int, int] = (0, 0),
 ) -> bytes:  # fmt: skip
     b, padding = ModelBuilder(), Padding(int(rng.integers(0, 2)))
-    kernel = [int(n) for n in rng.integers(1, 5, 2)]
+    kernel = tuple(given or int(n) for given, n in zip(kernel, rng.integers(1, 5, 2), strict=True))
     size = [int(rng.integers((k - 1) * d + 1, (k - 1) * d + 20)) for k, d in zip(kernel, dilations, strict=True)]
     depth = channels or int(rng.integers(1, 7)) * groups
     zero = 0 if dtype is DType.INT16 else int(rng.integers(0, 100))
@@ -92,6 +92,19 @@ CASES: dict[str, Callable[[Rng], bytes]] = {
     ),
     "far rows of many units": lambda rng: window(rng, "CONV_2D", DType.INT8, strides=(int(rng.integers(4, 7)), 2), units=60),
     "far rows and columns of many units": lambda rng: window(rng, "CONV_2D", DType.INT8, strides=(5, 4), units=60, batch=2),
+    "far columns of one channel": lambda rng: window(rng, "DEPTHWISE_CONV_2D", DType.INT8, channels=1, strides=(1, 4)),
+    "far rows and columns of one channel": lambda rng: window(
+        rng, "DEPTHWISE_CONV_2D", DType.INT16, channels=1, strides=(4, 5)
+    ),
+    "dilations over more than 64 rows": lambda rng: window(
+        rng, "CONV_2D", DType.INT8, channels=2, dilations=(int(rng.integers(22, 130)), int(rng.integers(1, 4)))
+    ),
+    "a kernel that its dilation makes too high": lambda rng: window(
+        rng, "CONV_2D", DType.INT8, channels=1, kernel=(33, 1), dilations=(2, 1)
+    ),
+    "a kernel that its dilation makes too large": lambda rng: window(
+        rng, "DEPTHWISE_CONV_2D", DType.INT8, channels=1, kernel=(24, 96), dilations=(2, 2)
+    ),
     "groups": lambda rng: window(rng, "CONV_2D", DType.INT8, groups=int(rng.integers(2, 6))),
     "groups of bricks": lambda rng: window(rng, "CONV_2D", DType.INT8, groups=2, channels=64),
     "groups with strides": lambda rng: window(rng, "CONV_2D", DType.INT8, groups=3, strides=(5, 4)),
