@@ -12,14 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.ir import Program
-from npu.errors import CompileError
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import ARENA_METADATA, CUSTOM_CODE, CUSTOM_OPTIONS, arena_metadata
 from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
 from npu.records import dataclass
 
 _UNPLANNED = -1
-_LARGEST_OFFSET = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,8 +125,6 @@ def _bytes_tensor(name: str, data: npt.NDArray[np.uint8]) -> Tensor:
 def rebuild_model(model: Model, rebuilt: Sequence[Rebuilt]) -> Model:
     """The model of the rebuilt graphs, with the arena offsets of all tensors as metadata, and signatures that can be called."""
     offsets = [offset for one in rebuilt for offset in one.offsets]
-    if max(offsets, default=0) > _LARGEST_OFFSET:
-        raise CompileError(f"arena: tensors must begin within its first 2 GiB, got one at {max(offsets):,} bytes")
     metadata = {name: data for name, data in model.metadata.items() if name != ARENA_METADATA}
     metadata[ARENA_METADATA] = arena_metadata(len(rebuilt), offsets)
     signatures = tuple(

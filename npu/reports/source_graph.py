@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import cached_property
 
-from npu.graph.graph import Graph
+from npu.graph.graph import Graph, Op
 from npu.graph.operands import Role
 from npu.graph.ops import BY_NAME, MOVES, Cost, inputs_with
 from npu.reports.weight_counts import counts_of_operator
@@ -63,3 +63,9 @@ class SourceGraph:
                     seen.add(feeder)
                     waiting.append(feeder)
         return False
+
+
+def is_table(op: Op) -> bool:
+    """Whether an operator is a function of one value, which its maker may apply."""
+    row = BY_NAME.get(op.kind)
+    return row is not None and (row.is_lut or row.cost is Cost.TABLE)

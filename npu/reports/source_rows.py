@@ -10,7 +10,7 @@ from npu.graph.ops import MOVES
 from npu.graph.work import macs
 from npu.records import dataclass
 from npu.reports.operator_map import GUESSED, LIKELY, SURE, UNKNOWN_SOURCE, Match, OperatorMap, SourceOperator, left_on_cpu
-from npu.reports.source_graph import SourceGraph
+from npu.reports.source_graph import SourceGraph, is_table
 from npu.reports.stream_dataflow import Piece
 from npu.reports.vela_database import DATABASE, VelaDatabase
 from sim.container import CompiledFile
@@ -34,7 +34,7 @@ def map_of_found(
     graph = source.graph
     owner = {number: known.operator for number, known in owners.items()}
     rows = _rows(pieces, source, owner, database)
-    matches = _matches(rows, owners, source)
+    matches = how_each_was_matched(rows, owners, source)
     sources: dict[int, tuple[int, ...]] = {}
     for index, op in enumerate(file.model.graphs[0].ops):
         if is_npu_job(op):
@@ -110,7 +110,9 @@ def _with_placements(
     return result
 
 
-def _matches(rows: Sequence[SourceOperator], owners: Mapping[int, PieceOwner], source: SourceGraph) -> dict[int, Match]:
+def how_each_was_matched(
+    rows: Sequence[SourceOperator], owners: Mapping[int, PieceOwner], source: SourceGraph
+) -> dict[int, Match]:
     """How each operator of the source was found: by the weakest evidence of its pieces."""
     strength = [SURE, LIKELY, GUESSED]
     matches: dict[int, Match] = {}
@@ -121,8 +123,9 @@ def _matches(rows: Sequence[SourceOperator], owners: Mapping[int, PieceOwner], s
     for row in rows:
         if row.index not in matches and row.absorbed_into is not None and row.absorbed_into in matches:
             how = f"fused into {row.absorbed_into}"
-            sure = SURE if matches[row.absorbed_into].how == DATABASE else GUESSED if row.type == "QUANTIZE" else LIKELY
-            matches[row.index] = Match(how, sure)
+            op, is_named = source.graph.ops[row.index], matches[row.absorbed_into].how == DATABASE
+            is_fusible = is_table(op) or op.kind in ("PAD", "PADV2")
+            matches[row.index] = Match(how, SURE if is_named else LIKELY if is_fusible else GUESSED)
         elif row.index not in matches and (source.is_view(row.index) or row.type in MOVES):
             matches[row.index] = Match("no work of its own", SURE if source.is_view(row.index) else LIKELY)
     return matches

@@ -10,7 +10,7 @@ from npu.graph.ops import BY_NAME, MOVES, Cost
 from npu.isa.operations import ActivationFunction, Elementwise, Pooling, PoolingMode, WeightedOperation
 from npu.records import dataclass
 from npu.reports.operator_map import GUESSED, LIKELY, Match
-from npu.reports.source_graph import WEIGHTED, SourceGraph
+from npu.reports.source_graph import WEIGHTED, SourceGraph, is_table
 from npu.reports.stream_dataflow import Piece
 
 SHAPE, ORDER = "kind and shape", "place between others"
@@ -107,7 +107,7 @@ def _kind_score(piece: Piece, op: Op, has_weights: bool) -> int:
     if isinstance(operation, Elementwise) and op.kind in _ELEMENTWISE.get(operation.mode.name, ()):
         return _KIND
     if is_copy(piece):
-        if _is_table(op) if has_table(piece) else op.kind in MOVES:
+        if is_table(op) if has_table(piece) else op.kind in MOVES:
             return _KIND
         row = BY_NAME.get(op.kind)
         return _VIEW if row is not None and row.cost is Cost.VIEW else 0
@@ -121,8 +121,3 @@ def _kind_score(piece: Piece, op: Op, has_weights: bool) -> int:
     if op.kind in _SINGLE or row is None or row.cost is Cost.VIEW:
         return 0
     return _PARTIAL
-
-
-def _is_table(op: Op) -> bool:
-    row = BY_NAME.get(op.kind)
-    return row is not None and (row.is_lut or row.cost is Cost.TABLE)

@@ -66,7 +66,9 @@ class _Group:
         """Whether an operation that is alike may be a part of the same operator: near, and without weights just below."""
         if position - self.last_position > _NEAR or operation.ofm.region != self.last.ofm.region:
             return False
-        return isinstance(operation, WeightedOperation) or operation.ofm.addresses[0] == _below(self.last.ofm)
+        if isinstance(operation, WeightedOperation):
+            return True
+        return operation.ofm.addresses[0] == _below(self.last.ofm) and _are_rows_apart(operation.ifm, self.last.ifm)
 
     def add(self, operation: KernelOperation, position: int) -> None:
         """Count an operation: further channels if its input is that of the operation before, else further rows."""
@@ -88,6 +90,12 @@ class _Group:
         if self.is_whole:
             return f"{self.height}x{ofm.width}x{self.depth}"
         return f"{ofm.height}x{ofm.width}x{self.depth} ({self.stripes} stripes)"
+
+
+def _are_rows_apart(one: FeatureMap, other: FeatureMap) -> bool:
+    """Whether maps begin in other rows of one map; those of a single row may be the same."""
+    distance = one.addresses[0] - other.addresses[0]
+    return distance % one.stride_y == 0 if distance and one.stride_y else one.height == 1
 
 
 def _below(fm: FeatureMap) -> int:

@@ -206,6 +206,11 @@ class _TensorComparison:
         if tensor in self._done:
             return
         expected = self._expected[tensor]
+        if values.size != expected.size:
+            raise ModelError(
+                f"tensor '{self._graph.tensors[tensor].name}': must have the shape {list(expected.shape)} that the source "
+                f"model computes, got {values.size} values; its declared shape is {list(self._graph.tensors[tensor].shape)}"
+            )
         actual = values.reshape(expected.shape)
         unequal = actual != expected
         if expected.dtype.kind == "f":

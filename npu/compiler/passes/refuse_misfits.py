@@ -13,16 +13,24 @@ from npu.compiler.allocate import live_bytes
 from npu.compiler.lifetime import PlanNode, trace_lifetimes
 from npu.compiler.memory import arena_budget
 from npu.compiler.state import GraphState, Refusal, State
+from npu.errors import CompileError
 from npu.graph.graph import Graph
 from npu.graph.placement import MEMORY_ARENA, Violation
 from npu.hardware.variant import Variant
 
+_LARGEST_ARENA = (1 << 31) - 1
+"""A file declares it as a tensor of bytes, and offsets in it are of 32 bits with a sign."""
+
 
 def refuse_misfits(state: State) -> State:
-    """The state, with refusals if anything would fit that does not."""
-    if state.keeps_misfits:
-        return state
-    return state.refuse(tuple(one for number in range(len(state.graphs)) for one in _refusals(state, number)))
+    """The state, with refusals if anything would fit that does not. CompileError if nothing of it could be written."""
+    numbers = range(0 if state.keeps_misfits else len(state.graphs))
+    refusals = tuple(one for number in numbers for one in _refusals(state, number))
+    taken = max(graph.planned.arena_end for graph in state.graphs)
+    if not refusals and taken > _LARGEST_ARENA:
+        limit = f"{_LARGEST_ARENA:,} bytes, which the shape of a tensor can say"
+        raise CompileError(f"arena: must take at most {limit}, got {taken:,}")
+    return state.refuse(refusals)
 
 
 def exceeds_budget(state: State) -> bool:
