@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu.isa.weight_stream.kernels.format import END_OF_STREAM, NO_ZERO_RUNS, UNCOMPRESSED
+from npu.isa.weight_stream.kernels.format import END_OF_STREAM, MAX_QUOTIENT, NO_ZERO_RUNS, UNCOMPRESSED
+from npu.machine.kernels.arithmetic import inlined
 from npu.native import types as ty
 from npu.native.kernel import kernel
 
@@ -15,6 +16,16 @@ BUFFER = ty.uint32[::1]
 STATE = ty.uint64[::1]
 SYMBOLS = ty.int16[::1]
 RUNS = ty.int32[::1]
+PARTS = ty.uint32[:, ::1]
+LOW = np.uint64(0xFFFFFFFF)
+SPARE = 4
+"""Words that may be read behind the last bit."""
+
+
+@inlined
+def part_words(symbols):  # type: ignore[no-untyped-def]
+    """Words of the longest row of bits of so many symbols: quotients of MAX_QUOTIENT."""
+    return symbols * ((MAX_QUOTIENT + 1) // 2) // 32 + SPARE + 1
 
 
 @kernel(ty.void(BUFFER, STATE, ty.uint64, ty.uint64))
@@ -49,14 +60,29 @@ def put_header(buffer, state, zdiv, count, configuration, is_new):  # type: igno
     put(buffer, state, is_new, 1)
 
 
-@kernel(ty.void(BUFFER, STATE, ty.uint64, ty.int64))
-def _put_wide(buffer, state, value, count):  # type: ignore[no-untyped-def]
-    """Append `count` <= 64 bits of a uint64."""
-    if count > 32:
-        put(buffer, state, value & np.uint64(0xFFFFFFFF), 32)
-        put(buffer, state, value >> np.uint64(32), count - 32)
-    else:
-        put(buffer, state, value, count)
+@inlined
+def _append(buffer, bits, held, at, value, count):  # type: ignore[no-untyped-def]
+    """`put` of what a caller keeps in registers. A word is stored whether it is full or not: nothing to foresee for a CPU."""
+    bits |= value << held
+    held += count
+    buffer[at] = np.uint32(bits & LOW)
+    full = held >> np.uint64(5)
+    return bits >> (full << np.uint64(5)), held & np.uint64(31), at + full
+
+
+@inlined
+def _bits_at(words, position):  # type: ignore[no-untyped-def]
+    """64 bits from bit `position` on."""
+    word, shift = position >> np.uint64(5), position & np.uint64(31)
+    low = np.uint64(words[word]) | np.uint64(words[word + np.uint64(1)]) << np.uint64(32)
+    high = np.uint64(words[word + np.uint64(2)]) << np.uint64(1)
+    return low >> shift | high << (np.uint64(63) - shift)
+
+
+@inlined
+def _low_bits(value, count):  # type: ignore[no-untyped-def]
+    """The low `count` < 64 bits."""
+    return value & ((np.uint64(1) << count) - np.uint64(1))
 
 
 @kernel(ty.int64(ty.uint64))
@@ -68,56 +94,79 @@ def _ones(bits):  # type: ignore[no-untyped-def]
     return np.int64((eights + (eights >> np.uint64(8))) & np.uint64(0x1F))
 
 
-@kernel(ty.void(BUFFER, STATE, SYMBOLS, ty.int64, ty.int64, RUNS, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64))
-def put_chunks(buffer, state, symbols, w_first, nw, runs, z_first, nz, configuration, zdiv, raw_bits):  # type: ignore[no-untyped-def]
+@inlined
+def _quotient(quotient, is_truncated):  # type: ignore[no-untyped-def]
+    """Positions of a quotient and how many, codes of those that have one and how many.
+
+    q takes q // 2 positions of code 2 and one that ends it with code q % 2; with truncation it takes one position.
+    """
+    twos, odd = quotient >> np.uint64(1), quotient & np.uint64(1)
+    ones = (np.uint64(1) << twos) - np.uint64(1)
+    taken = np.uint64(1) if is_truncated else twos + np.uint64(1)
+    return ones | odd << (taken - np.uint64(1)), taken, ones, twos + odd
+
+
+@kernel(ty.void(SYMBOLS, ty.int64, ty.int64, ty.int64, ty.int64, PARTS))
+def _split(symbols, first, count, configuration, wbits, parts):  # type: ignore[no-untyped-def]
+    """symbols[first : first + count] as rows of bits: positions of quotients, codes of those that have one, remainders."""
+    positions, codes, remainders = parts[0], parts[1], parts[2]
+    is_raw, is_truncated = configuration == RAW, 6 <= configuration < RAW
+    mask, divisor = np.uint64((1 << wbits) - 1), np.uint64(wbits)
+    p = c = r = p_held = c_held = r_held = p_at = c_at = r_at = np.uint64(0)
+    for k in range(first, first + count, 2):  # two at a time; one behind the last would be a 0, of which all bits are 0
+        one = np.uint64(symbols[np.uint64(k)])
+        other = np.uint64(symbols[np.uint64(k + 1)]) if k + 1 < first + count else np.uint64(0)
+        if not is_raw:
+            bits, taken, ones, coded = _quotient(one >> divisor, is_truncated)
+            more_bits, more_taken, more_ones, more_coded = _quotient(other >> divisor, is_truncated)
+            p, p_held, p_at = _append(positions, p, p_held, p_at, bits | more_bits << taken, taken + more_taken)
+            c, c_held, c_at = _append(codes, c, c_held, c_at, ones | more_ones << coded, coded + more_coded)
+        rest = one & mask | (other & mask) << divisor
+        r, r_held, r_at = _append(remainders, r, r_held, r_at, rest, divisor + divisor)
+    for spare in range(SPARE):
+        position, code, remainder = (p, c, r) if spare == 0 else (np.uint64(0), np.uint64(0), np.uint64(0))
+        positions[p_at + np.uint64(spare)] = np.uint32(position)
+        codes[c_at + np.uint64(spare)] = np.uint32(code)
+        remainders[r_at + np.uint64(spare)] = np.uint32(remainder)
+
+
+@kernel(ty.void(BUFFER, STATE, SYMBOLS, ty.int64, ty.int64, RUNS, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, PARTS))
+def put_chunks(buffer, state, symbols, w_first, nw, runs, z_first, nz, configuration, zdiv, raw_bits, parts):  # type: ignore[no-untyped-def]
     """Chunks of one slice: symbols[w_first : w_first + nw] and, if zdiv >= 0, runs[z_first : z_first + nz].
 
-    A quotient q takes q // 2 positions of code 2 and one that ends it with code q % 2; with truncation it takes one position.
+    `parts` has room for the bits of all symbols, see `_split`.
     """
     is_raw, is_truncated, has_runs = configuration == RAW, 6 <= configuration < RAW, zdiv >= 0
     wbits = raw_bits if is_raw else configuration % 6
     zlen = 12 if zdiv < 3 else 8
     wmax = 8 if is_raw and wbits > 5 else 12
-    w_mask, z_mask = (np.int64(1) << wbits) - 1, (np.int64(1) << max(zdiv, 0)) - 1
+    z_mask = (np.int64(1) << max(zdiv, 0)) - 1
+    _split(symbols, w_first, nw, configuration, wbits, parts)
+    positions, codes, remainders = parts[0], parts[1], parts[2]
+    position_at, code_at, remainder_at = np.uint64(0), np.uint64(0), np.uint64(0)
     # wp, zp: quotients finished (padding included); *_sent: remainders sent; *_due: remainders to send with the next chunk
-    wp = zp = w_sent = z_sent = w_due = z_due = w_next = 0
-    first, second = np.uint64(0), np.uint64(0)
-    first_count = second_count = 0
+    wp = zp = w_sent = z_sent = w_due = z_due = 0
     z_left = np.int64(-1)
+    out, held, at = state[0], state[1], state[2]
     while True:
         balance = wp - zp if has_runs else 0
         has_w = balance < 8 and wp < nw
         has_z = has_runs and balance >= 0 and zp < nz
         w_stop, z_stop = min(w_due, nw), min(z_due, nz)
-        tail, tail_count = np.uint64(0), 0
+        tail, tail_count = np.uint64(0), np.uint64(0)
+        if has_w and is_raw:
+            wp += wmax
+        elif has_w:
+            bits = _bits_at(positions, position_at) & np.uint64(0xFFF)
+            position_at += np.uint64(12)
+            out, held, at = _append(buffer, out, held, at, bits, np.uint64(12))
+            tail_count = np.uint64(_ones(bits))
+            tail = _low_bits(_bits_at(codes, code_at), tail_count)
+            code_at += tail_count
+            wp += 12
+            if not is_truncated:
+                wp -= _ones(tail)
         if has_w:
-            if is_raw:
-                wp += wmax
-            else:
-                while first_count < 12 and w_next < nw:
-                    quotient = np.int64(symbols[w_first + w_next]) >> wbits
-                    w_next += 1
-                    twos, odd = quotient >> 1, quotient & 1
-                    ones = (np.uint64(1) << np.uint64(twos)) - np.uint64(1)
-                    if is_truncated:
-                        first |= np.uint64(twos | odd) << np.uint64(first_count)
-                        first_count += 1
-                    else:
-                        first |= (ones | np.uint64(odd) << np.uint64(twos)) << np.uint64(first_count)
-                        first_count += twos + 1
-                    second |= ones << np.uint64(second_count)
-                    second_count += twos + odd
-                bits = first & np.uint64(0xFFF)
-                put(buffer, state, bits, 12)
-                tail_count = _ones(bits)
-                tail = second & ((np.uint64(1) << np.uint64(tail_count)) - np.uint64(1))
-                first >>= np.uint64(12)
-                first_count = max(0, first_count - 12)
-                second >>= np.uint64(tail_count)
-                second_count -= tail_count
-                wp += 12
-                if not is_truncated:
-                    wp -= _ones(tail)
             w_due = wp
         if has_z:
             bits, room = np.uint64(0), np.int64(zlen)
@@ -132,26 +181,28 @@ def put_chunks(buffer, state, symbols, w_first, nw, runs, z_first, nz, configura
                     room -= 1
                     zp += 1
                     z_left = np.int64(-1)
-            put(buffer, state, bits, zlen)
+            out, held, at = _append(buffer, out, held, at, bits, np.uint64(zlen))
             z_due = zp
-        put(buffer, state, tail, tail_count)
-        rest, rest_count = np.uint64(0), 0
-        while w_sent < w_stop:
-            if rest_count + wbits > 64:
-                _put_wide(buffer, state, rest, rest_count)
-                rest, rest_count = np.uint64(0), 0
-            rest |= np.uint64(np.int64(symbols[w_first + w_sent]) & w_mask) << np.uint64(rest_count)
-            rest_count += wbits
-            w_sent += 1
-        _put_wide(buffer, state, rest, rest_count)
-        rest, rest_count = np.uint64(0), 0
+        out, held, at = _append(buffer, out, held, at, tail, tail_count)
+        if w_sent < w_stop:
+            count = np.uint64((w_stop - w_sent) * wbits)
+            rest, low = _bits_at(remainders, remainder_at), min(count, np.uint64(32))
+            high = min(count - low, np.uint64(32))
+            out, held, at = _append(buffer, out, held, at, _low_bits(rest, low), low)
+            out, held, at = _append(buffer, out, held, at, _low_bits(rest >> np.uint64(32), high), high)
+            if count > np.uint64(64):  # 8 of 9 bits
+                last = count - np.uint64(64)
+                rest = _bits_at(remainders, remainder_at + np.uint64(64))
+                out, held, at = _append(buffer, out, held, at, _low_bits(rest, last), last)
+            remainder_at += count
+            w_sent = w_stop
         while z_sent < z_stop:
-            rest |= np.uint64(np.int64(runs[z_first + z_sent]) & z_mask) << np.uint64(rest_count)
-            rest_count += zdiv
+            value = np.uint64(np.int64(runs[z_first + z_sent]) & z_mask)
+            out, held, at = _append(buffer, out, held, at, value, np.uint64(zdiv))
             z_sent += 1
-        _put_wide(buffer, state, rest, rest_count)
         if not has_w and not has_z:
-            return
+            break
+    state[0], state[1], state[2] = out, held, at
 
 
 @kernel(ty.int64(BUFFER, STATE))

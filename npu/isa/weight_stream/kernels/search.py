@@ -10,16 +10,19 @@ import numpy as np
 
 from npu.isa.weight_stream.kernels.emit import (
     BUFFER,
+    PARTS,
     RAW,
     RUNS,
     STATE,
     SYMBOLS,
+    part_words,
     put_chunks,
     put_end,
     put_header,
     put_palette,
 )
 from npu.isa.weight_stream.kernels.format import MAX_QUOTIENT, MAX_SLICE
+from npu.machine.kernels.arithmetic import inlined
 from npu.native import types as ty
 from npu.native.kernel import kernel
 
@@ -34,7 +37,7 @@ GROUP = 16
 """Symbols over which a slice keeps its configuration at least."""
 INFINITE = np.int64(1) << 40
 NEVER = 2048
-COST_WORDS, LANES, LANE = 4, 4, np.uint64(0xFFFF)
+COST_WORDS, LANES = 4, 4
 """Costs of all configurations lie in so many words, so many in each, of 16 bits."""
 BEGIN, END, HAS_RUNS, PALETTE_SIZE, OFFSET, VALUE_BITS = range(6)
 """Columns of a plan row: codes from BEGIN to END, direct OFFSET, bits of a palette value."""
@@ -153,21 +156,20 @@ def _evaluate_palette(histogram, present, first, end, top, size, values, counts,
     stored = size
     if size == 1:
         stored = 2
-    number = size
-    offset = -1
-    for k in range(first, end):
-        code = present[k]
-        if marks[code]:
-            marks[code] = 0
-            continue
-        if offset < 0:
-            offset = min(code, 31)
-        values[number] = stored + code - offset
-        counts[number] = histogram[code]
-        number += 1
+    least = first
+    while least < end and marks[present[least]]:
+        least += 1
+    offset = min(present[least], 31) if least < end else np.int64(0)
+    at = np.uint64(size)
+    for k in range(first, end):  # without a jump: what is marked is written over
+        code = np.uint64(present[np.uint64(k)])
+        values[at] = stored + np.int64(code) - offset
+        counts[at] = histogram[code]
+        at += np.uint64(1 - marks[code])
+        marks[code] = 0
+    number = np.int64(at)
     if number > size and values[number - 1] >= CODES:
         return INFINITE, 0, 0
-    offset = max(offset, 0)
     if size == 0:
         for k in range(number):
             largest = max(largest, values[k])
@@ -189,11 +191,11 @@ def evaluate(histogram, run_costs, is_thorough, scratch, plan, palette):  # type
     top = np.zeros(MAX_PALETTE, np.int64)
     zeros = histogram[0]
     run_cost = min(min(run_costs[0], run_costs[1]), min(run_costs[2], run_costs[3]))
-    present, end = scratch[2], 0
+    present, last = scratch[2], np.uint64(0)
     for code in range(CODES):
-        if histogram[code] > 0:
-            present[end] = code
-            end += 1
+        present[last] = code
+        last += np.uint64(histogram[np.uint64(code)] > 0)
+    end = np.int64(last)
     if end == 0 or present[end - 1] == 0:
         plan[HAS_RUNS], plan[PALETTE_SIZE], plan[OFFSET], plan[VALUE_BITS] = 1, 0, 0, 2
         return PALETTE_BITS + SLICE_BITS + (zeros >> 3) + 6
@@ -341,15 +343,21 @@ def _make_costs(raw_bits, costs):  # type: ignore[no-untyped-def]
             _set_cost(costs, symbol, d, quotient + 1 + d if quotient <= MAX_QUOTIENT else NEVER)
             _set_cost(costs, symbol, 6 + d, min(quotient, 1) + 1 + d if quotient <= 2 else NEVER)
         _set_cost(costs, symbol, RAW, raw_bits if raw_bits > 0 and symbol < (1 << raw_bits) else NEVER)
+        for unused in range(RAW + 1, COST_WORDS * LANES):
+            _set_cost(costs, symbol, unused, NEVER)
 
 
-@kernel(ty.int64(LIST))
-def _cheapest(total):  # type: ignore[no-untyped-def]
-    """The first of the configurations with the lowest total."""
-    least = total[0] << 4
-    for c in range(COST_WORDS * LANES):
-        least = min(least, (total[c] << 4) | c)
-    return least & 15
+@inlined
+def _add_costs(symbols, start, count, costs, sums):  # type: ignore[no-untyped-def]
+    """Costs of `count` symbols from `start` on in every configuration, as the words of `costs` have them."""
+    first, second, third, fourth = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0)
+    for k in range(count):
+        symbol = np.uint64(symbols[np.uint64(start + k)])
+        first += costs[symbol, np.uint64(0)]
+        second += costs[symbol, np.uint64(1)]
+        third += costs[symbol, np.uint64(2)]
+        fourth += costs[symbol, np.uint64(3)]
+    sums[0], sums[1], sums[2], sums[3] = first, second, third, fourth
 
 
 @kernel(ty.int64(SYMBOLS, ty.int64, ty.uint64[:, ::1], ty.uint8[::1]))
@@ -357,31 +365,34 @@ def _choose_configurations(symbols, number, costs, choices):  # type: ignore[no-
     """Viterbi search over groups of symbols: choices[group] is the configuration. Returns the number of groups."""
     groups = (number + GROUP - 1) // GROUP
     came_from = np.empty((groups, COST_WORDS * LANES), np.uint8)
-    total = np.zeros(COST_WORDS * LANES, np.int64)
-    group_cost = np.empty(COST_WORDS * LANES, np.int64)
+    sums = np.empty(COST_WORDS, np.uint64)
+    group_cost = sums.view(np.uint16)
+    total = np.empty(COST_WORDS * LANES, np.int32)  # 16 times the bits beyond those of the cheapest, and the configuration
+    for c in range(COST_WORDS * LANES):
+        total[c] = c
     for group in range(groups):
-        first, second, third, fourth = np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0)
-        for k in range(group * GROUP, min(number, (group + 1) * GROUP)):
-            symbol = symbols[k]
-            first += costs[symbol, 0]
-            second += costs[symbol, 1]
-            third += costs[symbol, 2]
-            fourth += costs[symbol, 3]
-        for lane in range(LANES):
-            shift = np.uint64(16 * lane)
-            group_cost[lane] = np.int64((first >> shift) & LANE)
-            group_cost[LANES + lane] = np.int64((second >> shift) & LANE)
-            group_cost[2 * LANES + lane] = np.int64((third >> shift) & LANE)
-            group_cost[3 * LANES + lane] = np.int64((fourth >> shift) & LANE) if lane == 0 else INFINITE
-        best = _cheapest(total)
-        switch = total[best] + SLICE_BITS if group > 0 else INFINITE
-        for c in range(COST_WORDS * LANES):  # without a jump, so that all are done at once
-            came_from[group, c] = c if total[c] <= switch else best
-            total[c] = min(total[c], switch) + group_cost[c]
-    best = _cheapest(total)
+        start = group * GROUP
+        if start + GROUP <= number:
+            _add_costs(symbols, start, GROUP, costs, sums)  # of a number that the compiler knows: twice as fast
+        else:
+            _add_costs(symbols, start, number - start, costs, sums)
+        least = total[0]
+        for c in range(COST_WORDS * LANES):
+            least = min(least, total[c])
+        best, base = np.int32(least & np.int32(15)), np.int32(least & np.int32(~15))
+        for c in range(COST_WORDS * LANES):  # without a jump and in 32 bits, so that all are done at once
+            own = np.int32(total[c] - base)
+            is_kept = own < np.int32((SLICE_BITS + 1) << 4)
+            came_from[group, c] = np.uint8(np.int32(c) if is_kept else best)
+            before = own if is_kept else np.int32((SLICE_BITS << 4) + c)
+            total[c] = before + np.int32(np.int32(group_cost[c]) << np.int32(4))
+    least = total[0]
+    for c in range(COST_WORDS * LANES):
+        least = min(least, total[c])
+    chosen = np.int64(least & np.int32(15))
     for group in range(groups - 1, -1, -1):
-        choices[group] = best
-        best = came_from[group, best]
+        choices[group] = chosen
+        chosen = np.int64(came_from[group, chosen])
     return groups
 
 
@@ -397,8 +408,8 @@ def _best_zdiv(runs, first, count):  # type: ignore[no-untyped-def]
     return best
 
 
-@kernel(ty.void(BUFFER, STATE, SYMBOLS, ty.int64, RUNS, LIST, LIST, ty.uint8[::1]))
-def _emit_section(buffer, state, symbols, number, runs, plan, palette, choices):  # type: ignore[no-untyped-def]
+@kernel(ty.void(BUFFER, STATE, SYMBOLS, ty.int64, RUNS, LIST, LIST, ty.uint8[::1], PARTS))
+def _emit_section(buffer, state, symbols, number, runs, plan, palette, choices, parts):  # type: ignore[no-untyped-def]
     """Slices of one section: a new one where the configuration changes or the length field is full."""
     raw_bits = _raw_bits(plan)
     first = 0
@@ -414,7 +425,7 @@ def _emit_section(buffer, state, symbols, number, runs, plan, palette, choices):
         put_header(buffer, state, zdiv, last - first, configuration, is_new)
         if is_new:
             put_palette(buffer, state, plan[OFFSET], palette, plan[PALETTE_SIZE], plan[VALUE_BITS])
-        put_chunks(buffer, state, symbols, first, last - first, runs, z_first, z_count, configuration, zdiv, raw_bits)
+        put_chunks(buffer, state, symbols, first, last - first, runs, z_first, z_count, configuration, zdiv, raw_bits, parts)
         first = last
 
 
@@ -427,7 +438,7 @@ def emit_sections(codes, plans, palettes, count, buffer):  # type: ignore[no-unt
         longest = max(longest, plans[section, END] - plans[section, BEGIN])
     symbols, runs = np.empty(longest, np.int16), np.empty(longest + 1, np.int32)
     choices = np.empty(longest // GROUP + 1, np.uint8)
-    costs = np.empty((CODES, COST_WORDS), np.uint64)
+    costs, parts = np.empty((CODES, COST_WORDS), np.uint64), np.empty((3, part_words(min(longest, SLICE))), np.uint32)
     for section in range(count):
         plan, palette = plans[section], palettes[section]
         number = _make_symbols(codes, plan, palette, symbols, runs)
@@ -437,5 +448,5 @@ def emit_sections(codes, plans, palettes, count, buffer):  # type: ignore[no-unt
         raw_bits = _raw_bits(plan)
         _make_costs(raw_bits if plan[PALETTE_SIZE] == 0 or largest < plan[PALETTE_SIZE] else 0, costs)
         _choose_configurations(symbols, number, costs, choices)
-        _emit_section(buffer, state, symbols, number, runs, plan, palette, choices)
+        _emit_section(buffer, state, symbols, number, runs, plan, palette, choices, parts)
     return put_end(buffer, state)
