@@ -50,12 +50,10 @@ def slice_model(*, begin: bool = True, size: bool = True) -> Model:
     return ops.op_model("SLICE", [ops.tensor(MAP), *inputs], [ops.tensor((1, 4, 4, 4))])
 
 
-def strided_slice(
-    *, stride: int = 1, ellipsis: int = 0, new_axis: int = 0, offset: bool = False, fixed: str = "constant"
-) -> Model:
+def strided_slice(*, stride: int = 1, fixed: str = "constant") -> Model:
     parts = [ops.constant((0, 0, 0, 0)), ops.constant((1, 4, 4, 4)), ops.constant((1, 1, 1, stride))]
     parts[1] = parts[1] if fixed == "constant" else replace(parts[1], data=None)
-    made = options.StridedSliceOptions(0, 0, ellipsis, new_axis, 0, offset)
+    made = options.StridedSliceOptions()
     return ops.op_model("STRIDED_SLICE", [ops.tensor(MAP), *parts], [ops.tensor((1, 4, 4, 4))], made)
 
 
@@ -354,10 +352,6 @@ def factor(value: float) -> Model:
     return changed(ops.unary("RELU"), 0, quantization=Quantization(scales, np.zeros(1, np.int64)))
 
 
-def masks(value: int) -> Model:
-    return strided_slice(ellipsis=value, new_axis=value)
-
-
 def nearest(value: tuple[tuple[int, int], tuple[int, int], bool]) -> Model:
     return ops.resize(value[0], value[1], kind="RESIZE_NEAREST_NEIGHBOR", align_corners=value[2])
 
@@ -418,8 +412,6 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-SLICE-1": lambda v: slice_model(size=v == "constant"),
     "N-SS-1": lambda v: strided_slice(fixed=v),
     "N-SS-2": lambda v: strided_slice(stride=v),
-    "N-SS-3": masks,
-    "N-SS-4": lambda v: strided_slice(offset=v),
     "N-SPLIT-1": lambda v: split(fixed=v),
     "N-SPLIT-2": lambda v: split("SPLIT_V", fixed=v),
     "N-RSZ-1": lambda v: ops.resize(size_constant=v == "constant"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
@@ -144,6 +145,17 @@ class Builder:
                 self._views[tensor] = self._output_view(tensor)
         return replace(self._views[index], zero_point=zero_point)
 
+    @contextmanager
+    def output_as(self, index: int, shape: MapShape) -> Iterator[View]:
+        """The place of a tensor's value as a map of another shape; where it lies inside a larger map, one beside it."""
+        target = self.output(index)
+        if target.shape == shape or target.is_dense:
+            yield self.reshaped(target, shape)
+        else:
+            beside = self.temporary("beside", shape, target.element)
+            yield beside
+            self.copy(self.reshaped(beside, target.shape), target)
+
     def _output_view(self, index: int) -> View:
         """A place for a tensor, in that of the one that it is nested in if there is one, which has its place."""
         nest = self.fusions.nest.get(index)
@@ -188,15 +200,17 @@ class Builder:
             self._numbers[value] = view
         return view
 
-    def reshaped(self, view: View, shape: MapShape) -> View:
-        """The same elements in row order as a map of another shape; copies them together if they lie apart."""
-        if view.shape == shape:
-            return view
+    def dense(self, view: View) -> View:
+        """The same elements one behind the other in row order; copies them together if they lie apart."""
         if view.is_dense:
-            return replace(view, full=shape, shape=shape)
+            return view
         packed = self.temporary("packed", view.shape, view.element)
         self.copy(view, packed)
-        return replace(packed, full=shape, shape=shape, zero_point=view.zero_point)
+        return replace(packed, zero_point=view.zero_point)
+
+    def reshaped(self, view: View, shape: MapShape) -> View:
+        """The same elements in row order as a map of another shape."""
+        return view if view.shape == shape else replace(self.dense(view), full=shape, shape=shape)
 
     # Steps
 

@@ -34,5 +34,5 @@ def lower_space_to_depth(builder: Builder, op: Op) -> None:
 
 def _permute_blocks(builder: Builder, op: Op, shape: Sequence[int]) -> None:
     source = builder.reshaped(builder.input(op.inputs[0]), fold_shape(shape))
-    target = builder.reshaped(builder.output(op.outputs[0]), fold_shape([shape[axis] for axis in _ORDER]))
-    permute(builder, source, target, shape, _ORDER)
+    with builder.output_as(op.outputs[0], fold_shape([shape[axis] for axis in _ORDER])) as target:
+        permute(builder, source, target, shape, _ORDER)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from npu.compiler.ir import View
-from npu.graph.attributes import StridedSliceOptions
 from npu.graph.graph import Graph, Op
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
@@ -42,20 +41,6 @@ def box(offset: Sequence[int], shape: Sequence[int], full: Sequence[int]) -> lis
             firsts = [s + r for s in starts for r in range(rows)]
             starts, rows = [f * whole + start for f in firsts], count
     return [Box((start, offset[-2], offset[-1]), (rows, shape[-2], shape[-1])) for start in starts]
-
-
-def strided_box(
-    whole: Sequence[int], begin: Sequence[int], end: Sequence[int], options: StridedSliceOptions
-) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """(offset, extents, shape) of a STRIDED_SLICE, whatever its strides: the box of `whole`, and what is left of its shape."""
-    offset, extents = [0] * len(whole), list(whole)
-    for i, (first, last) in enumerate(zip(begin, end, strict=True)):
-        first, last = (min(max(v + whole[i] if v < 0 else v, 0), whole[i]) for v in (first, last))
-        offset[i] = 0 if options.begin_mask >> i & 1 else first
-        last = whole[i] if options.end_mask >> i & 1 else last
-        extents[i] = 1 if options.shrink_axis_mask >> i & 1 else max(last - offset[i], 0)
-    shape = [extent for i, extent in enumerate(extents) if i >= len(begin) or not options.shrink_axis_mask >> i & 1]
-    return tuple(offset), tuple(extents), tuple(shape)
 
 
 def concatenation_boxes(output: Sequence[int], axis: int, inputs: Sequence[Sequence[int]]) -> list[list[Box]]:

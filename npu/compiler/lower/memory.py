@@ -19,11 +19,11 @@ from npu.compiler.lower.geometry import (
     fold_shape,
     images,
     pad_amounts,
-    strided_box,
 )
 from npu.graph.attributes import ConcatenationOptions, PackOptions, StridedSliceOptions, UnpackOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
+from npu.graph.shapes.parts import strided_index
 from npu.layouts import MapShape
 from npu.records import replace
 
@@ -222,50 +222,41 @@ def lower_slice(builder: Builder, op: Op) -> None:
 
 
 def lower_strided_slice(builder: Builder, op: Op) -> None:
-    """STRIDED_SLICE with strides from 1 on and neither ellipsis nor new axes: inputs are tensor, begin, end and strides."""
+    """STRIDED_SLICE with strides from 1 on: inputs are tensor, begin, end and strides."""
     options = op.attributes
     assert isinstance(options, StridedSliceOptions)
-    if options.ellipsis_mask or options.new_axis_mask:
-        raise builder.error(op, "ellipsis_mask and new_axis_mask must be 0")
     begin, end, strides = (constant_values(builder, op.inputs[i]) for i in (1, 2, 3))
     whole = builder.tensor(op.inputs[0]).shape
-    offset, extents, _ = strided_box(whole, begin, end, options)
-    steps = [*strides, *([1] * (len(whole) - len(strides)))]
+    index = [entry for entry in strided_index(whole, begin, end, strides, options) if entry is not None]
+    index += [slice(None)] * (len(whole) - len(index))
+    taken = [_taken(entry, extent) for entry, extent in zip(index, whole, strict=True)]
+    offset, shape, steps = [one.start for one in taken], [len(one) for one in taken], [one.step for one in taken]
     if all(step == 1 for step in steps):
-        _take(builder, op.inputs[0], op.outputs[0], offset, extents)
-        return
-    _take_strided(builder, op, whole, offset, [-(-extent // step) for extent, step in zip(extents, steps, strict=True)], steps)
+        _take(builder, op.inputs[0], op.outputs[0], offset, shape)
+    else:
+        _take_strided(builder, op, offset, shape, steps)
 
 
-def _take_strided(
-    builder: Builder, op: Op, whole: Sequence[int], offset: Sequence[int], shape: Sequence[int], steps: Sequence[int]
-) -> None:
+def _taken(entry: slice | int, extent: int) -> range:
+    """The positions along an axis that an entry of an index takes."""
+    return range(entry, entry + 1) if isinstance(entry, int) else range(*entry.indices(extent))
+
+
+def _take_strided(builder: Builder, op: Op, offset: Sequence[int], shape: Sequence[int], steps: Sequence[int]) -> None:
     """Copy every `steps`-th element of a box; maps have any pitch from row to row and from column to column."""
+    whole = builder.tensor(op.inputs[0]).shape
     rank = max(3, len(whole))
     whole, shape, steps = ((1,) * (rank - len(extents)) + tuple(extents) for extents in (whole, shape, steps))
     offset = (0,) * (rank - len(offset)) + tuple(offset)
     pitches = [math.prod(whole[axis + 1 :]) for axis in range(rank)]
-    source = builder.reshaped(builder.input(op.inputs[0]), fold_shape(whole))
-    target = builder.output(op.outputs[0])
-    dense = builder.reshaped(target, fold_shape(shape)) if target.shape != fold_shape(shape) else target
-    for number, index in enumerate(np.ndindex(*shape[:-3])):
-        first = sum((o + i * s) * p for o, i, s, p in zip(offset, (*index, 0, 0, 0), steps, pitches, strict=True))
-        rows, columns, depth = shape[-3:]
-        to = images(dense, math.prod(shape[:-3]))[number]
-        if steps[-1] == 1:
-            part = replace(
-                source,
-                offset=(0, 0, first),
-                shape=(rows, columns, depth),
-                pitch=(steps[-3] * pitches[-3], steps[-2] * pitches[-2]),
-            )
-            builder.copy(part, to)
-            continue
-        for channel in range(depth):
-            part = replace(
-                source,
-                offset=(0, 0, first + channel * steps[-1]),
-                shape=(rows, columns, 1),
-                pitch=(steps[-3] * pitches[-3], steps[-2] * pitches[-2]),
-            )
-            builder.copy(part, crop(to, (0, 0, channel), (rows, columns, 1)))
+    source = builder.dense(builder.input(op.inputs[0]))
+    rows, columns, depth = shape[-3:]
+    pitch = steps[-3] * pitches[-3], steps[-2] * pitches[-2]
+    run = depth if steps[-1] == 1 else 1
+    with builder.output_as(op.outputs[0], fold_shape(shape)) as target:
+        for to, index in zip(images(target, math.prod(shape[:-3])), np.ndindex(*shape[:-3]), strict=True):
+            first = sum((o + i * s) * p for o, i, s, p in zip(offset, (*index, 0, 0, 0), steps, pitches, strict=True))
+            for channel in range(0, depth, run):
+                start = 0, 0, first + channel * steps[-1]
+                part = replace(source, offset=start, shape=(rows, columns, run), pitch=pitch)
+                builder.copy(part, crop(to, (0, 0, channel), (rows, columns, run)))

@@ -146,7 +146,6 @@ CASES: dict[str, tuple[Callable[[], Graph], str]] = {
         lambda: single("STRIDED_SLICE", ((1, 4, 4, 3), (4, 4, 3)), ([3], [4], [1]), at.StridedSliceOptions(shrink_axis_mask=1)),
         "begin 0 must be in .-1, 1. where the axis is removed, got 3",
     ),
-    "ellipsis": (lambda: single("STRIDED_SLICE", SAME, (*ENDS, [1] * 4), MASKED), "ellipsis_mask and new_axis_mask must be 0"),
     "transposed size": (
         lambda: transposed(9),
         r"input must be as large as the convolution of .1, 9, 9, 2., .5, 5., got .4, 4.",

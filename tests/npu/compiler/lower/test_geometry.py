@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu.compiler.lower.geometry import box, concatenation_boxes, fold_shape, needed_after, same_padding, strided_box
-from npu.graph.attributes import StridedSliceOptions
+from npu.compiler.lower.geometry import box, concatenation_boxes, fold_shape, needed_after, same_padding
 
 
 @pytest.mark.parametrize(
@@ -61,9 +60,3 @@ def test_same_padding_puts_the_surplus_behind(extent: int, kernel: int, stride: 
 def test_a_window_that_stops_short_needs_nothing_behind_the_end() -> None:
     assert needed_after(extent=8, output=3, kernel=1, stride=3, before=0) == 0
     assert needed_after(extent=6, output=3, kernel=3, stride=2, before=0) == 1
-
-
-def test_the_end_of_a_slice_is_clamped_to_its_dimension() -> None:
-    options = StridedSliceOptions()
-    assert strided_box((5, 4), (1, 0), (100, 3), options) == ((1, 0), (4, 3), (4, 3))
-    assert strided_box((5, 4), (-9, -9), (-1, -9), options) == ((0, 0), (4, 0), (4, 0))

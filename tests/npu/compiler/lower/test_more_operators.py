@@ -141,6 +141,28 @@ def strided_slice(s: Sketch) -> list[int]:
     return emit(s, "STRIDED_SLICE", inputs, [s.tensor(out, 0.1, 3)], options, 2)
 
 
+def indexed(s: Sketch) -> list[int]:
+    """A STRIDED_SLICE with strides, removed and new axes and an ellipsis; its output's shape is what numpy makes of it."""
+    shape = s.any_shape(3000)
+    index: list[slice | int | None] = []
+    for extent in shape:
+        index += [None] if s.chance(0.2) else []
+        first = int(s.rng.integers(extent))
+        last = int(s.rng.integers(first + 1, extent + 1))
+        index.append(first if s.chance(0.3) else slice(first, last, int(s.rng.integers(1, 4))))
+    masks = {name: sum(1 << i for i, entry in enumerate(index) if isinstance(entry, kind)) for name, kind in
+             (("new", type(None)), ("removed", int))}  # fmt: skip
+    rows = [
+        [entry.start, entry.stop, entry.step] if isinstance(entry, slice) else [entry or 0, (entry or 0) + 1, 1]
+        for entry in index
+    ]
+    hidden = s.pick([i for i, entry in enumerate(index) if isinstance(entry, slice)] or [-1]) if s.chance(0.4) else -1
+    index = [slice(None) if i == hidden else entry for i, entry in enumerate(index)]
+    x, y = s.input(shape, 0.1, 3), s.tensor(np.empty(shape)[tuple(index)].shape, 0.1, 3)
+    options = at.StridedSliceOptions(0, 0, 1 << hidden if hidden >= 0 else 0, masks["new"], masks["removed"])
+    return emit(s, "STRIDED_SLICE", [x, *(s.numbers(list(column)) for column in zip(*rows, strict=True))], [y], options, 2)
+
+
 def squeeze(s: Sketch) -> list[int]:
     shape = (1, *s.any_shape(3000)[-3:])
     x = s.input(shape, 0.1, 3)
@@ -190,6 +212,7 @@ MAKERS: dict[str, Maker] = {
     "SPLIT_V": split_v,
     "SQUEEZE": squeeze,
     "STRIDED_SLICE": strided_slice,
+    "STRIDED_SLICE of all kinds": indexed,
     "TRANSPOSE": transpose,
     "TRANSPOSE_CONV": transpose_conv,
     "UNPACK": unpack,
