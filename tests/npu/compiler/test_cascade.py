@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from npu.compiler.cascade import cut_chain, fit_budget, fit_least
+from npu.compiler.cascade import fit_budget, fit_least
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, StepWeights, Storage, View
 from npu.compiler.layout import feature_map
 from npu.compiler.lifetime import PlanNode
+from npu.compiler.stripes import in_stripes
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
 from npu.isa.operations import (
@@ -28,6 +30,14 @@ from npu.isa.operations import (
 from tests.naive.steps import execute
 
 RANDOM = np.random.default_rng(3)
+
+
+def cut_chain(
+    steps: Sequence[Step], first: int, last: int, stripes: int, *, is_rolling: bool = False
+) -> tuple[Step, ...] | None:
+    """The steps with [first, last] in stripes."""
+    striped = in_stripes(steps[first : last + 1], stripes, is_rolling=is_rolling)
+    return None if striped is None else (*steps[:first], *striped, *steps[last + 1 :])
 
 
 def convolution(ifm: View, ofm: View, kernel: KernelWindow, padding: IfmPadding, *, depthwise: bool = False) -> ConvolutionStep:
@@ -128,6 +138,58 @@ def test_a_box_within_a_rolling_buffer_has_one_tile() -> None:
 
 def test_more_stripes_than_rows_are_refused() -> None:
     assert cut_chain(program().steps, 0, 3, 11) is None
+
+
+def addition(ifm: View, ifm2: View, ofm: View) -> ElementwiseStep:
+    return ElementwiseStep(
+        source=0, ifm=ifm, ifm2=ifm2, ofm=ofm, minimum=-128, maximum=127, mode=ElementwiseMode.ADD, scale=Scale(1 << 14, 30),
+        operand_scaling=OperandScaling.BOTH_16, opa_scale=Scale(1 << 15, 0), opb_scale=1 << 15, rounding=Rounding.DOUBLE,
+    )  # fmt: skip
+
+
+def residual_blocks() -> Program:
+    """Two blocks whose branches meet in a sum: past two 3x3 convolutions, and with a convolution of stride 2 on both sides."""
+    source, result = Storage("in", (24, 9, 4), INT8, 0, True), Storage("out", (12, 5, 8), INT8, 2, True)
+    a, b, c, d = (View.whole(Storage(name, (24, 9, 8), INT8), 3) for name in "abcd")
+    e, f = (View.whole(Storage(name, (12, 5, 8), INT8), -7) for name in "ef")
+    around = IfmPadding(1, 1, 1, 1)
+    steps: list[Step] = [
+        convolution(View.whole(source, 5), a, KernelWindow(), IfmPadding()),
+        convolution(a, b, KernelWindow(3, 3), around),
+        convolution(b, c, KernelWindow(3, 3), around),
+        addition(a, c, d),
+        convolution(d, e, KernelWindow(3, 3, 2, 2), IfmPadding(1, 1, 0, 1)),
+        convolution(d, f, KernelWindow(1, 1, 2, 2), IfmPadding()),
+        addition(e, f, View.whole(result)),
+    ]
+    return Program(tuple(steps), ((0, source),), ((2, result),))
+
+
+@pytest.mark.parametrize("stripes", [2, 3, 5, 12])
+@pytest.mark.parametrize(("first", "last"), [(0, 3), (1, 3), (0, 6), (3, 6), (4, 6)])
+def test_branches_that_meet_in_a_chain_give_the_same_elements_and_make_every_row_once(
+    first: int, last: int, stripes: int
+) -> None:
+    whole = residual_blocks()
+    steps = cut_chain(whole.steps, first, last, stripes, is_rolling=True)
+    assert steps is not None
+    given = {0: RANDOM.integers(-128, 128, (24, 9, 4), np.int8)}
+    expected = execute(whole, given)[2]
+    assert np.unique(expected).size > 50
+    np.testing.assert_array_equal(execute(Program(steps, whole.inputs, whole.outputs), given)[2], expected)
+    for step in whole.steps[first:last]:
+        parts = [part for part in steps if part.ofm.storage.name == f"{step.ofm.storage.name} rolling"]
+        assert sum(part.ofm.shape[0] for part in parts) <= step.ofm.shape[0]
+
+
+def test_a_chain_takes_in_those_before_it_that_do_not_meet_the_budget_alone() -> None:
+    tensors = tuple(Tensor(f"t{i}", shape, DType.INT8) for i, shape in enumerate(((24, 9, 4), (1,), (12, 5, 8))))
+    small, whole = Graph("g", tensors, (Op("CUSTOM", (0,), (2,)),), (0,), (2,)), residual_blocks()
+    (after,) = fit_budget(small, [PlanNode((0,), whole)], 3600)
+    assert after.program is not None
+    assert peak([after]) <= 3600 < 24 * 9 * (4 + 8 + 8)
+    given = {0: RANDOM.integers(-128, 128, (24, 9, 4), np.int8)}
+    np.testing.assert_array_equal(execute(after.program, given)[2], execute(whole, given)[2])
 
 
 def graph() -> Graph:
