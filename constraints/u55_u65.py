@@ -28,7 +28,7 @@ WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
 WINDOWED = ("AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D")
 MEANS = ("MEAN", "SUM")
 PADS = ("PAD", "PADV2")
-FLAT = (*WEIGHTED, "AVERAGE_POOL_2D", "MAX_POOL_2D", *MEANS, *PADS, "MIRROR_PAD", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
+FLAT = (*WEIGHTED, "AVERAGE_POOL_2D", "MAX_POOL_2D", "MIRROR_PAD", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
 """Operators with height, width and depth."""
 REDUCTIONS = ("REDUCE_MAX", "REDUCE_MIN")
 REPLACED = ("V-DW-10", "V-GEN-1", "V-GEN-3", "V-GEN-4", "V-PAD-1", "V-PAD-2", "V-PAD-3", "V-RSZ-1", "V-RSZ-2")
@@ -176,7 +176,7 @@ HARDWARE = (
          seen.unit_activation, fix="apply the activation before the operands are joined"),
     Rule("N-PAD-1", PADS, CONSTANT, *_constants("padding tensor", (1, "padding tensor"))),
     Rule("N-PAD-2", PADS, Range(0, 65535), "padding counts must each be {limit}", observe.padding_counts),
-    Rule("N-PAD-3", PADS, OneOf(((1, 2), (2, 2), (3, 2), (4, 2)), others=((0, 2), (5, 2))),
+    Rule("N-PAD-3", PADS, OneOf(((1, 2), (2, 2), (3, 2), (4, 2), (5, 2)), others=((0, 2), (6, 2))),
          "padding tensor must have shape {limit}", observe.paddings_shape),
     Rule("N-PAD-5", PADS, OneOf((DType.INT32, DType.INT64), others=(DType.INT16, DType.FLOAT32)),
          "padding tensor must be of type {limit}", observe.paddings_type),

@@ -51,10 +51,11 @@ def binary(kind: str) -> Maker:
 
 
 def mean(s: Sketch) -> list[int]:
-    shape = (s.pick((1, 1, 2)), *s.map_shape(4000)[1:])
+    """Of rank 4 or 5; axes are counted from the last but for some."""
+    shape = (*s.pick(((1,), (1,), (2,), (1, 2), (2, 3))), *s.map_shape(2000)[1:])
     x = s.input(shape)
-    axes, keep = s.pick(([1, 2], [2, 1], [2], [1], [3], [-1])), s.chance(0.5)
-    gone = {axis % 4 for axis in axes}
+    axes, keep = s.pick(([-3, -2], [-2, -3], [-2], [1], [-1], [len(shape) - 1])), s.chance(0.5)
+    gone = {axis % len(shape) for axis in axes}
     out = tuple(1 if i in gone else n for i, n in enumerate(shape) if keep or i not in gone)
     y = s.tensor(out, nearby_scale(s, x, -3, 1))
     return emit(s, "MEAN", [x, s.numbers(axes)], [y], at.ReducerOptions(keep), 2)
@@ -179,8 +180,8 @@ def expand(s: Sketch) -> list[int]:
 
 
 def pad_v2(s: Sketch) -> list[int]:
-    shape = s.map_shape(3000)
-    amounts = [[0, 0], *([s.pick((0, 1, 3)) for _ in range(2)] for _ in range(3))]
+    shape = (*s.pick(((), (), (1,), (3,))), *s.map_shape(1000))
+    amounts = [[0, 0], *([s.pick((0, 1, 3)) for _ in range(2)] for _ in shape[1:])]
     x = s.input(shape, 0.1, 3)
     value = s.add((1,), 0.1, 3, random_array((1,), s.tensors[x].dtype, s.rng))
     out = tuple(n + sum(pair) for n, pair in zip(shape, amounts, strict=True))
