@@ -18,6 +18,7 @@ from npu.compiler.lower.geometry import as_shape, crop, fold_shape
 from npu.compiler.lower.quantize import RECTIFIERS, activation_range
 from npu.errors import CompileError
 from npu.graph.attributes import FusedActivation
+from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
 from npu.hardware.variant import Variant
 from npu.isa.operations import (
@@ -178,8 +179,12 @@ class Builder:
         return ELEMENTS[dtype]
 
     def _storage(self, index: int, *, is_boundary: bool) -> Storage:
+        """Where a tensor lies; a number of 64 bits is two of 32, the lower half first."""
         tensor = self.tensor(index)
-        return Storage(tensor.name, fold_shape(tensor.shape), self._element(index), index, is_boundary)
+        height, width, depth = fold_shape(tensor.shape)
+        if tensor.dtype is DType.INT64:
+            return Storage(tensor.name, (height, width, 2 * depth), INT32, index, is_boundary)
+        return Storage(tensor.name, (height, width, depth), self._element(index), index, is_boundary)
 
     # Storages
 
