@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Step, Storage, View
 from npu.isa.operations import FeatureMap, Layout, PoolingMode
@@ -12,8 +12,9 @@ from npu.machine.rules import round_up
 _MAX_PADDING = 1 / 8
 """Padding channels that bricks may add before NHWC, which has none, is the better choice."""
 
-_MAX_SCALED_PADDING = 1.0
-"""The same for operands of ADD and SUB, which take half as long again to read NHWC."""
+_MAX_COSTLY_PADDING = 1.0
+"""The same where NHWC costs more: operands of ADD and SUB, which take half as long again to read it, and maps behind a fast
+memory of the NPU's own, where every 16 bytes of NHWC output are a burst that waits for the slow memory."""
 
 
 def views(step: Step) -> Iterator[View]:
@@ -31,14 +32,17 @@ def reads(step: Step) -> Iterator[View]:
         yield step.ifm2
 
 
-def choose_layouts(steps: Iterable[Step]) -> dict[Storage, Layout]:
-    """The layout of every storage that `steps` use: NHCWB16 where every use of it allows that and it pays."""
+def choose_layouts(steps: Iterable[Step], far: Collection[Storage] = ()) -> dict[Storage, Layout]:
+    """The layout of every storage that `steps` use: NHCWB16 where every use of it allows that and it pays.
+
+    `far` are the maps known to lie behind a fast memory of the NPU's own.
+    """
     layouts: dict[Storage, Layout] = {}
     steps = list(steps)
-    scaled = {view.storage for step in steps if _scales_operands(step) for view in reads(step)}
+    costly = {view.storage for step in steps if _scales_operands(step) for view in reads(step)}.union(far)
     for step in steps:
         for view in views(step):
-            most = _MAX_SCALED_PADDING if view.storage in scaled else _MAX_PADDING
+            most = _MAX_COSTLY_PADDING if view.storage in costly else _MAX_PADDING
             layouts.setdefault(view.storage, _preferred(view.storage, most))
             if not _allows_bricks(view):
                 layouts[view.storage] = Layout.NHWC

@@ -36,6 +36,11 @@ def shapes_to_try(step: Step, layouts: Mapping[Storage, Layout]) -> Iterator[Map
             yield shape
 
 
+def shape_forms(step: Step, layouts: Mapping[Storage, Layout]) -> list[Step]:
+    """The step, and what it would be in each of the other shapes."""
+    return [step, *(with_shape(step, shape) for shape in shapes_to_try(step, layouts))]
+
+
 def with_shape(step: Step, shape: MapShape) -> Step:
     """The step with maps of another shape."""
     changed = replace(step, ifm=_reshaped(step.ifm, shape), ofm=_reshaped(step.ofm, shape))

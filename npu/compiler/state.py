@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from npu.compiler.block_config import BlockChooser
 from npu.compiler.container import Rebuilt
 from npu.compiler.goal import Goal
-from npu.compiler.ir import Storage
+from npu.compiler.ir import Step, Storage
 from npu.compiler.job_maker import JobMaker
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.memory import MemoryPlan
@@ -64,6 +64,11 @@ class GraphState:
     memory: MemoryPlan | None = None
     streams: tuple[NodeStream | None, ...] = ()
     rebuilt: Rebuilt | None = None
+
+    @property
+    def steps(self) -> list[Step]:
+        """The steps of all nodes in order."""
+        return [step for node in self.nodes if node.program for step in node.program.steps]
 
     @property
     def planned(self) -> MemoryPlan:

@@ -42,8 +42,7 @@ def _graph(number: int, state: GraphState) -> Iterator[str]:
 
 
 def _names(state: GraphState) -> dict[Storage, str]:
-    steps = (step for node in state.nodes if node.program for step in node.program.steps)
-    storages = dict.fromkeys(view.storage for step in steps for view in views(step))
+    storages = dict.fromkeys(view.storage for step in state.steps for view in views(step))
     return {storage: f"%{number}" for number, storage in enumerate(storages)}
 
 

@@ -1,13 +1,19 @@
-"""Pass: which maps will find no room in a fast memory of the NPU's own, so that blocks and shapes suit the arena."""
+"""Pass: which maps will find no room in a fast memory of the NPU's own, so that blocks, shapes and layouts suit the arena."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from npu.compiler.block_config import BlockChooser
 from npu.compiler.fast_memory import choose_fast, room_for_maps
-from npu.compiler.ir import Storage
+from npu.compiler.ir import Step, Storage
+from npu.compiler.layout import choose_layouts, views
 from npu.compiler.lifetime import share_in_place, trace_lifetimes
+from npu.compiler.pointwise import shape_forms
+from npu.compiler.schedule import describe
 from npu.compiler.state import GraphState, State
+from npu.isa.operations import Layout
 
 
 def assign_memories(state: State) -> State:
@@ -15,7 +21,28 @@ def assign_memories(state: State) -> State:
     limit = room_for_maps(state.variant.memory_mode)
     if not limit:
         return state
-    return state.with_graphs(tuple(replace(graph, far=_far(graph, limit)) for graph in state.graphs))
+    return state.with_graphs(tuple(_assigned(graph, limit, state.chooser) for graph in state.graphs))
+
+
+def _assigned(graph: GraphState, limit: int, chooser: BlockChooser) -> GraphState:
+    far = _far(graph, limit)
+    return replace(graph, far=far, layouts=_suited(graph, far, chooser))
+
+
+def _suited(graph: GraphState, far: frozenset[Storage], chooser: BlockChooser) -> Mapping[Storage, Layout]:
+    """The layouts with bricks for those maps in the arena whose steps take less by them."""
+    layouts, mode, sooner = graph.layouts, chooser.variant.memory_mode, choose_layouts(graph.steps, far)
+
+    def cycles(steps: Sequence[Step], layouts: Mapping[Storage, Layout]) -> float:
+        forms = (shape_forms(step, layouts) for step in steps)
+        return sum(min(chooser.choose(describe(form, layouts, mode, far=far)).cycles for form in row) for row in forms)
+
+    for storage in (storage for storage in sooner if storage in far and sooner[storage] is not layouts[storage]):
+        users = [step for step in graph.steps if any(view.storage is storage for view in views(step))]
+        changed = {**layouts, storage: sooner[storage]}
+        if cycles(users, changed) < cycles(users, layouts):
+            layouts = changed
+    return layouts
 
 
 def _far(graph: GraphState, limit: int) -> frozenset[Storage]:

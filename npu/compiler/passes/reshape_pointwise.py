@@ -8,7 +8,7 @@ from dataclasses import replace
 from npu.compiler.block_config import BlockChooser
 from npu.compiler.ir import Step
 from npu.compiler.lifetime import PlanNode
-from npu.compiler.pointwise import shapes_to_try, with_shape
+from npu.compiler.pointwise import shape_forms
 from npu.compiler.schedule import describe
 from npu.compiler.state import GraphState, State
 from npu.layouts import MapShape
@@ -47,7 +47,7 @@ def _fastest(steps: Sequence[Step], graph: GraphState, chooser: BlockChooser) ->
     """The steps in the shapes whose cycles and changes take least in sum; of equal ones the steps' own."""
     paths: dict[MapShape, _Path] = {}
     for step in steps:
-        forms = [step, *(with_shape(step, shape) for shape in shapes_to_try(step, graph.layouts))]
+        forms = shape_forms(step, graph.layouts)
         costs = [_cycles(form, graph, chooser) for form in forms] if len(forms) > 1 else [0.0]
         paths = {form.ofm.shape: _extended(paths, form, cost) for form, cost in zip(forms, costs, strict=True)}
     path = min(paths.values(), key=lambda path: path.cycles, default=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import npu
 from npu.graph import attributes as at
@@ -10,7 +11,7 @@ from npu.graph.dtype import DType
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph, Model, Op
 from npu.hardware.choice import Hardware
-from npu.isa.operations import Elementwise
+from npu.isa.operations import Elementwise, KernelOperation, Layout
 from npu.tflite.writer import write_model
 from npu.toolchain.session import Session
 
@@ -26,8 +27,28 @@ def sums(count: int, hardware: Hardware) -> list[Elementwise]:
 
 
 def kernels(content: bytes, hardware: Hardware) -> list[Elementwise]:
+    return [operation for operation in operations(content, hardware) if isinstance(operation, Elementwise)]
+
+
+def operations(content: bytes, hardware: Hardware) -> list[KernelOperation]:
     (partition,) = npu.compile(content, session=Session(hardware)).compiled_model.partitions
-    return [operation for operation in partition.operations if isinstance(operation, Elementwise)]
+    return [operation for operation in partition.operations if isinstance(operation, KernelOperation)]
+
+
+def branches(depth: int) -> bytes:
+    """A convolution to a map of so many channels, which two others read."""
+    b, random = ModelBuilder(), np.random.default_rng(depth)
+
+    def convolution(x: int, channels: int, zero_point: int) -> int:
+        weights = random.integers(-127, 128, (channels, 3, 3, depth)).astype(np.int8)
+        inputs = [x, b.constant(weights, scale=0.01), b.constant(np.zeros(channels, np.int32), scale=0.001)]
+        options = at.Conv2DOptions(at.Padding.SAME, 1, 1)
+        return b.op("CONV_2D", inputs, (1, 32, 32, channels), DType.INT8, 0.1, zero_point, attributes=options)
+
+    between = convolution(b.input((1, 32, 32, depth), DType.INT8, scale=0.1), depth, 0)
+    for zero_point in (1, 2):
+        b.output(convolution(between, 8, zero_point))
+    return b.build()
 
 
 def test_a_map_between_operators_does_not_replace_the_input_behind_the_fast_memory() -> None:
@@ -51,3 +72,29 @@ def test_maps_without_room_are_written_in_whole_rows() -> None:
     near, far = (kernels(b.build(), Hardware("ethos-u65-512", arena_cache_bytes=size))[1].ofm for size in (None, 16384))
     assert (near.region, far.region) == (Region.FAST, Region.ARENA)
     assert near.depth > 16 >= far.depth
+
+
+@pytest.mark.parametrize(
+    ("depth", "layout"),
+    [
+        (17, Layout.NHCWB16),  # of 32 channels in bricks
+        (24, Layout.NHCWB16),
+        (12, Layout.NHWC),  # a pixel is one burst anyhow
+    ],
+)
+def test_convolutions_write_maps_without_room_in_bricks_where_these_are_faster(depth: int, layout: Layout) -> None:
+    near, far = (operations(branches(depth), Hardware("ethos-u65-512", arena_cache_bytes=size))[0].ofm for size in (None, 8192))
+    assert (near.region, near.layout) == (Region.FAST, Layout.NHWC)
+    assert (far.region, far.layout) == (Region.ARENA, layout)
+
+
+@pytest.mark.parametrize("depth", [17, 24])
+def test_a_map_in_bricks_without_room_holds_the_same_values(depth: int) -> None:
+    hardware = Hardware("ethos-u65-512", arena_cache_bytes=8192)
+    ran = npu.run(branches(depth), session=Session(hardware), seed=depth)
+    reference = npu.Interpreter(model_content=branches(depth))
+    reference.allocate_tensors()
+    reference.set_tensor(reference.get_input_details()[0]["index"], ran.inputs[0])
+    reference.invoke()
+    for detail, found in zip(reference.get_output_details(), ran.outputs, strict=True):
+        assert np.array_equal(reference.get_tensor(detail["index"]), found)
