@@ -18,6 +18,9 @@ def program(*command: str) -> NoReturn:
     handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
     import sys
 
+    from npu.garbage import collect_rarely
+
+    collect_rarely()  # before most is imported
     from npu.cli.main import end, main
 
     interrupts: list[int] = []

@@ -19,7 +19,6 @@ from npu.cli.arguments import Commands, HelpText, add_command, add_custom_operat
 from npu.cli.explore import add_explore
 from npu.cli.tools import TOOLS, add_tools
 from npu.cli.values import board, distance, input_shape
-from npu.garbage import collect_rarely
 from npu.plain import printable
 from npu.rendering.terminal import prepare_streams, say
 from npu.version import __version__
@@ -46,8 +45,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _answer(arguments: Sequence[str] | None) -> int:
     prepare_streams()
-    if arguments is None:
-        collect_rarely()
     given = sys.argv[1:] if arguments is None else list(arguments)
     parser = build_parser(with_delegates=not TOOLS.isdisjoint(given), given=given)
     _refuse_unknown_command(given, parser)

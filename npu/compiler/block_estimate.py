@@ -20,7 +20,7 @@ from npu.isa.families import family_of
 from npu.isa.operations import AccumulatorFormat, Block, IfmPadding, Traversal, Upscale, ifm_plane
 from npu.isa.scale_records import RECORD_BYTES
 from npu.isa.shram import BufferProblem, Work
-from npu.layouts import dense_steps
+from npu.layouts import MapShape, dense_steps
 from npu.machine.kernels import rows as r
 from npu.machine.output_unit import element_cycles
 from npu.machine.parameters import PORT_NUMBERS, burst_bytes, machine_rows, port_rows, working_ublock
@@ -37,6 +37,8 @@ _KINDS = {
     Work.REDUCE_SUM: r.REDUCE_SUM,
     Work.ELEMENTWISE: r.ELEMENTWISE,
 }
+
+_FIELDS, _MAP_FIELDS = r.OPERATION.names or (), r.OPERATION["ifm"].names or ()
 
 _NO_PADDING = IfmPadding()
 
@@ -140,44 +142,67 @@ class BlockSearch:
 
 def fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Variant) -> None:
     """Makes the one OPERATION row that of a problem, without a block and with maps that begin at address 0."""
-    rows.view(np.uint8).fill(0)
-    row, kernel, mode = rows[0], problem.kernel, variant.memory_mode
-    row["kind"] = r.CONV_PART_KERNEL if _is_part_kernel(problem) else _KINDS[problem.work]
-    row["kernel_height"], row["kernel_width"] = kernel.height, kernel.width
-    row["stride_y"], row["stride_x"] = kernel.stride_y, kernel.stride_x
-    row["dilation_y"], row["dilation_x"] = kernel.dilation_y, kernel.dilation_x
-    row["pad_top"], row["pad_left"] = problem.padding.top, problem.padding.left
-    row["upscale"] = 1 if problem.upscale is Upscale.NONE else 2
-    row["sub_kernel_height"], row["sub_kernel_width"] = sub_kernel(kernel.dilation_y), sub_kernel(kernel.dilation_x)
-    row["ublock_height"], row["ublock_width"] = working_ublock(
+    kernel, mode = problem.kernel, variant.memory_mode
+    ublock_height, ublock_width = working_ublock(
         variant, problem.ofm[:2], kernel.height, is_convolution=problem.work is Work.CONVOLUTION
     )
-    row["has_40_bit_accumulators"] = problem.accumulator is AccumulatorFormat.INT40
-    row["has_ifm2"] = problem.reads_ifm2
-    if problem.has_weights:
-        row["stream_bytes"] = round(problem.channel_bytes * problem.ofm[2])
-        row["weight_port"] = PORT_NUMBERS[mode.constants if problem.weights_in_place else mode.cache]
-    row["output_element_cycles"] = element_cycles(
-        variant,
-        problem.output_rank,
-        has_function=problem.has_lut,
-        has_clamp=problem.has_clamp,
-        has_nhwc_operand=not problem.ifm_is_bricked,
+    ifm_port, ofm_port = (
+        (PORT_NUMBERS[port], burst_bytes(variant, port))
+        for port in (mode.arena if is_far else mode.cache for is_far in (problem.ifm_in_arena, problem.ofm_in_arena))
     )
-    ifm_port = mode.arena if problem.ifm_in_arena else mode.cache
     ifm_shape = (*ifm_plane(*problem.ofm[:2], kernel, problem.padding, problem.upscale), problem.ifm_depth)
-    for name, shape, bits, is_bricked, map_depth, port in (
-        ("ifm", ifm_shape, problem.ifm_bits, problem.ifm_is_bricked, problem.ifm_map_depth, ifm_port),
-        ("ifm2", problem.ofm, problem.ifm_bits, problem.ifm_is_bricked, 0, ifm_port),
-        ("ofm", problem.ofm, problem.ofm_bits, problem.ofm_is_bricked, problem.ofm_map_depth,
-         mode.arena if problem.ofm_in_arena else mode.cache),
-    ):  # fmt: skip
-        fm = row[name]
-        fm["height"], fm["width"], fm["depth"] = shape
-        fm["element_bytes"], fm["layout"] = bits // 8, is_bricked
-        steps = dense_steps(shape[1], max(map_depth, shape[2]), bits // 8, is_bricked=is_bricked)
-        fm["stride_y"], fm["stride_x"], _ = steps
-        fm["port"], fm["burst_bytes"] = PORT_NUMBERS[port], burst_bytes(variant, port)
+    ifm_bytes, ofm_bytes, is_bricked = problem.ifm_bits // 8, problem.ofm_bits // 8, problem.ifm_is_bricked
+    known: dict[str, Any] = {
+        "kind": r.CONV_PART_KERNEL if _is_part_kernel(problem) else _KINDS[problem.work],
+        "kernel_height": kernel.height,
+        "kernel_width": kernel.width,
+        "stride_y": kernel.stride_y,
+        "stride_x": kernel.stride_x,
+        "dilation_y": kernel.dilation_y,
+        "dilation_x": kernel.dilation_x,
+        "pad_top": problem.padding.top,
+        "pad_left": problem.padding.left,
+        "upscale": 1 if problem.upscale is Upscale.NONE else 2,
+        "sub_kernel_height": sub_kernel(kernel.dilation_y),
+        "sub_kernel_width": sub_kernel(kernel.dilation_x),
+        "ublock_height": ublock_height,
+        "ublock_width": ublock_width,
+        "has_40_bit_accumulators": problem.accumulator is AccumulatorFormat.INT40,
+        "has_ifm2": problem.reads_ifm2,
+        "output_element_cycles": element_cycles(
+            variant,
+            problem.output_rank,
+            has_function=problem.has_lut,
+            has_clamp=problem.has_clamp,
+            has_nhwc_operand=not is_bricked,
+        ),
+        "ifm": _map_row(ifm_shape, ifm_bytes, problem.ifm_map_depth, ifm_port, is_bricked=is_bricked),
+        "ifm2": _map_row(problem.ofm, ifm_bytes, 0, ifm_port, is_bricked=is_bricked),
+        "ofm": _map_row(problem.ofm, ofm_bytes, problem.ofm_map_depth, ofm_port, is_bricked=problem.ofm_is_bricked),
+    }
+    if problem.has_weights:
+        known["stream_bytes"] = round(problem.channel_bytes * problem.ofm[2])
+        known["weight_port"] = PORT_NUMBERS[mode.constants if problem.weights_in_place else mode.cache]
+    rows[0] = tuple([known.get(name, 0) for name in _FIELDS])  # all at once: one by one takes as long as the search
+
+
+def _map_row(
+    shape: MapShape, element_bytes: int, map_depth: int, port: tuple[int, int], *, is_bricked: bool
+) -> tuple[int, ...]:
+    """A feature map of an OPERATION row; `port` is its number and the bytes of a burst there."""
+    stride_y, stride_x, _ = dense_steps(shape[1], max(map_depth, shape[2]), element_bytes, is_bricked=is_bricked)
+    known = {
+        "height": shape[0],
+        "width": shape[1],
+        "depth": shape[2],
+        "element_bytes": element_bytes,
+        "layout": is_bricked,
+        "stride_y": stride_y,
+        "stride_x": stride_x,
+        "port": port[0],
+        "burst_bytes": port[1],
+    }
+    return tuple([known.get(name, 0) for name in _MAP_FIELDS])
 
 
 def _is_part_kernel(problem: BlockProblem) -> bool:

@@ -17,6 +17,10 @@ class Axis:
     source: int
     target: int
 
+    def parts(self, most: int) -> list[tuple[int, int, int]]:
+        """(elements to the first one in source, in target, extent) of parts of at most `most` positions."""
+        return [(at * self.source, at * self.target, min(self.extent - at, most)) for at in range(0, self.extent, most)]
+
 
 ABSENT = Axis(1, 0, 0)
 
@@ -41,15 +45,12 @@ class Cut:
     def pieces(self, rows: int, others: int) -> Iterator[tuple[int, int, tuple[int, int, int]]]:
         """(elements to the first one in source, in target, shape) of every map of at most `rows` rows, `others` columns
         and channels."""
-        inner = ((self.rows, rows), (self.columns, others), (self.depth, others))
-        starts = [range(0, axis.extent, most) for axis, most in inner]
-        for position in product(*(range(axis.extent) for axis in self.outer), *starts):
-            moves = list(zip((*self.outer, self.rows, self.columns, self.depth), position, strict=True))
-            height, width, depth = (
-                min(axis.extent - at, most) for (axis, at), (_, most) in zip(moves[-3:], inner, strict=True)
-            )
-            source, target = sum(axis.source * at for axis, at in moves), sum(axis.target * at for axis, at in moves)
-            yield source, target, (height, width, depth)
+        along = [axis.parts(1) for axis in self.outer]
+        inner = (self.rows.parts(rows), self.columns.parts(others), self.depth.parts(others))
+        for outer in product(*along):
+            source, target = sum([part[0] for part in outer]), sum([part[1] for part in outer])
+            for (down, to, height), (across, beside, width), (deep, behind, depth) in product(*inner):
+                yield source + down + across + deep, target + to + beside + behind, (height, width, depth)
 
     def count(self, rows: int, others: int) -> int:
         """How many `pieces` there are."""

@@ -182,6 +182,8 @@ class Command:
             for one in self.fields
         ]
         masks = [(1 << len(one.bits)) - 1 for one in self.fields]
+        if len(parts) == 1:
+            return self._number_maker(product, *parts[0], masks[0])
 
         def make(attributes: Sequence[Any]) -> int:
             operand = 0
@@ -191,6 +193,26 @@ class Command:
                     return self.operand_of(attributes, product)  # which says what is wrong
                 operand |= (number & mask) << shift
             return operand
+
+        return make
+
+    def _number_maker(
+        self,
+        product: Product,
+        to_field: Callable[[Any], int],
+        low: int,
+        high: int,
+        members: Any,
+        shift: int,
+        mask: int,
+    ) -> Callable[[Sequence[Any]], int]:
+        """`operand_maker` where there is one field, as most commands have."""
+
+        def make(attributes: Sequence[Any]) -> int:
+            number = to_field(attributes[0])
+            if not low <= number <= high or (members is not None and number not in members):
+                return self.operand_of(attributes, product)
+            return (number & mask) << shift
 
         return make
 

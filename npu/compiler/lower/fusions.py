@@ -62,13 +62,13 @@ class _Uses:
         self.ops = tuple(ops)
         inside = frozenset(ops)
         self.producer = {t: i for i in ops for t in graph.ops[i].outputs}
-        self.readers: dict[int, list[int]] = {}
-        folded = graph.folded
-        reading = [(index, op.inputs) for index, op in enumerate(graph.ops) if index not in folded]
-        for index, tensors in reading:
-            for tensor in tensors:
-                self.readers.setdefault(tensor, []).append(index)
-        outside = set(graph.outputs) | {tensor for index, tensors in reading if index not in inside for tensor in tensors}
+        self.readers: dict[int, list[int]] = {t: [] for i in ops for t in (*graph.ops[i].inputs, *graph.ops[i].outputs)}
+        for index, op in enumerate(graph.ops):
+            if not self.readers.keys().isdisjoint(op.inputs) and index not in graph.folded:
+                for tensor in op.inputs:
+                    if tensor in self.readers:
+                        self.readers[tensor].append(index)
+        outside = {t for t in self.producer if not inside.issuperset(self.readers[t])}.union(graph.outputs)
         states = (graph.ops[i].inputs[at] for i in ops for at in inputs_with(Role.STATE, graph.ops[i]))
         self.outputs = (*(t for t in self.producer if t in outside), *dict.fromkeys(states))
         self.inside = inside

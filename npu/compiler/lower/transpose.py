@@ -25,7 +25,7 @@ from npu.isa.operations import KernelWindow, Scale
 from npu.isa.rules import MAX_EXTENT
 from npu.layouts import MapShape
 from npu.machine.port_rates import PortRate, port_rate
-from npu.records import dataclass, replace
+from npu.records import dataclass
 
 _MAP_CYCLES = 100
 """What one more operation costs, besides the latency of its first read."""
@@ -142,10 +142,11 @@ def _ways(axes: Sequence[Axis]) -> Iterator[Way]:
 def _move(builder: Builder, source: View, target: View, way: Way) -> None:
     """Move all maps of a way."""
     rows, columns = way.cut.rows, way.cut.columns
+    base = _first_element(source), _first_element(target)
     for first, start, (height, width, depth) in way.cut.pieces(way.taps or MAX_EXTENT, MAX_EXTENT):
-        ifm = _part(source, first, (rows.source, columns.source), (height, width, depth))
+        ifm = _part(source, base[0] + first, (rows.source, columns.source), (height, width, depth))
         made = (1, width, height) if way.taps else (height, width, depth)
-        ofm = _part(target, start, (rows.target, columns.target), made)
+        ofm = _part(target, base[1] + start, (rows.target, columns.target), made)
         if way.taps:
             _select(builder, ifm, ofm, _one_tap_each(height))
         elif way.channels:
@@ -156,15 +157,25 @@ def _move(builder: Builder, source: View, target: View, way: Way) -> None:
 
 def _select(builder: Builder, ifm: View, ofm: View, weights: StepWeights) -> None:
     """A convolution without padding, whose weights say which input each output channel is."""
-    builder.convolve(ifm, ofm, weights, kernel=KernelWindow(weights.values.shape[1], 1))
+    builder.convolve(ifm, ofm, weights, kernel=_taps(weights.values.shape[1]))
 
 
-def _part(view: View, start: int, pitch: tuple[int, int], shape: MapShape) -> View:
-    """A map of `shape` and `pitch` that starts `start` elements behind the first of `view`."""
+def _first_element(view: View) -> int:
+    """Elements in front of a view."""
     y, x, c = view.offset
     rows, columns = view.pitches
-    first = y * rows + x * columns + c + start
-    return replace(view, offset=(0, 0, first), shape=shape, zero_point=0, pitch=pitch)
+    return y * rows + x * columns + c
+
+
+def _part(view: View, first: int, pitch: tuple[int, int], shape: MapShape) -> View:
+    """A map of `shape` and `pitch` that starts at element `first` of what holds `view`."""
+    return View(view.storage, view.full, (0, 0, first), shape, view.element, pitch=pitch)
+
+
+@lru_cache(16)
+def _taps(count: int) -> KernelWindow:
+    """The same one for all maps of a way: those who ask whether kernels are equal need not look at their numbers."""
+    return KernelWindow(count, 1)
 
 
 @lru_cache(16)
