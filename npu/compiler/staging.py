@@ -75,7 +75,8 @@ def plan_transfers(
     A transfer is issued as early as the DMA engine is idle by the estimate and its buffer fits below the early limit; where it
     can only be issued late it may lie anywhere below the other, and with `is_ahead` also as early as it takes that no kernel
     waits. A slice that fits nowhere is not copied: its jobs read it in place. A buffer is taken one job before the issue, so
-    that the kernel which may still run then is not waited for.
+    that the kernel which may still run then is not waited for. Where the first kernel reads constants in place, these come
+    before all copies.
     """
     uses = _uses(jobs)
     rate, latency = speed.bytes_per_cycle, speed.latency_cycles
@@ -88,7 +89,7 @@ def plan_transfers(
         while pending < len(uses):
             constants, use, last = uses[pending]
             is_due = use == event
-            if not is_due and engine_free > kernel_free:
+            if not is_due and (engine_free > kernel_free or (event == 0 and _is_port_taken(jobs, event, rate))):
                 break
             is_needed = is_due or (latest[pending] <= clock[event + 1] and not _is_port_taken(jobs, event, rate))
             sizes = (limits.early, limits.late) if is_needed else (limits.early,)

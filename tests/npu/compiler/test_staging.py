@@ -15,7 +15,7 @@ from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Signature
 from npu.hardware.choice import Hardware
-from npu.isa.operations import Dma
+from npu.isa.operations import Convolution, Dma, DmaWait, Stop
 from npu.tflite.writer import write_model
 from npu.toolchain.session import Session
 
@@ -57,6 +57,17 @@ def test_an_arena_beyond_its_limit_still_has_room_for_copies() -> None:
     beyond, usage = copies(content, Hardware("ethos-u55-128", arena_cache_bytes=65536))
     assert usage.arena_bytes > 65536
     assert beyond == within
+
+
+def test_nothing_is_copied_before_a_first_kernel_that_reads_its_own_constants_in_place() -> None:
+    b, random = ModelBuilder(), np.random.default_rng(3)
+    x = b.input((1, 36), DType.INT8, scale=0.05)
+    for inputs, outputs in ((36, 128), (128, 16)):
+        weights = b.constant(random.integers(-127, 128, (outputs, inputs)).astype(np.int8), scale=0.01)
+        x = b.op("FULLY_CONNECTED", [x, weights, None], (1, outputs), DType.INT8, 0.5, attributes=at.FullyConnectedOptions())
+    b.output(x)
+    (partition,) = npu.compile(b.build(), target="ethos-u65-512").compiled_model.partitions
+    assert [type(op) for op in partition.operations] == [Convolution, Dma, DmaWait, Convolution, Stop]
 
 
 def heavy_weights_behind_a_pooling() -> bytes:
