@@ -16,6 +16,7 @@ from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.fusions import Fusions
 from npu.compiler.lower.geometry import as_shape, crop, fold_shape
 from npu.compiler.lower.quantize import RECTIFIERS, activation_range
+from npu.compiler.lower.relabel import without_relabelings
 from npu.errors import CompileError
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
@@ -417,9 +418,10 @@ class Builder:
 
     def program(self, ops: Sequence[int]) -> Program:
         """Everything made so far, for the partition `ops`."""
-        with_steps = {step.source for step in self._steps}
+        steps = without_relabelings(self._steps)
+        with_steps = {step.source for step in steps}
         return Program(
-            steps=tuple(self._steps),
+            steps=tuple(steps),
             inputs=tuple((t, self._views[t].storage) for t in self.fusions.inputs),
             outputs=tuple((t, self._views[t].storage) for t in self.fusions.outputs),
             absorbed={i: self.fusions.carrier.get(i) for i in ops if i not in with_steps},
