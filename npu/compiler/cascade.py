@@ -13,9 +13,9 @@ from npu.compiler.allocate import live_bytes
 from npu.compiler.chains import chains_around, is_line
 from npu.compiler.cut_program import Cascade, CutProgram
 from npu.compiler.ir import ConvolutionStep, Step
-from npu.compiler.layout import choose_layouts
-from npu.compiler.lifetime import PlanNode, share_in_place, shared_spans, trace_lifetimes
+from npu.compiler.lifetime import PlanNode, trace_lifetimes
 from npu.compiler.stripes import in_stripes
+from npu.compiler.usage import LiveMaps, Window, live_maps
 from npu.graph.graph import Graph
 from npu.progress import Progress, counted
 from npu.records import dataclass, replace
@@ -35,7 +35,27 @@ _WORTH_OF_PEAK = 1.0
 """Half the memory is worth so many doublings of the cycles."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class _State:
+    """Nodes with the cascades chosen so far, the programs of the same and their work, and what is live at once."""
+
+    programs: tuple[CutProgram, ...]
+    works: tuple[int, ...]
+    live: LiveMaps
+
+    @property
+    def peak(self) -> int:
+        return max(self.live.usage, default=0)
+
+    @property
+    def place_of_peak(self) -> tuple[int, int]:
+        """The node and its step at which it is."""
+        event, starts = self.live.usage.index(self.peak) if self.live.usage else 0, self.live.starts
+        number = max((i for i in range(len(self.programs)) if starts[i] <= event), default=0)
+        return number, event - starts[number]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Trial:
     """A program with one more cascade, the peak during that cascade, and the work relative to that before it."""
 
@@ -45,24 +65,78 @@ class _Trial:
     work: float
 
 
-@dataclass(frozen=True, slots=True)
 class _Search:
-    """What is cut, and how: `hidden_only` counts only maps that nobody outside a partition sees."""
+    """What is cut, and how: `hidden_only` counts only maps that nobody outside a partition sees.
 
-    graph: Graph
-    nodes: Sequence[PlanNode]
-    hidden_only: bool = False
-    has_branches: bool = False
-    progress: Progress | None = None
+    Searches for one budget after the other begin alike: what was tried in a state is not tried again.
+    """
 
+    def __init__(
+        self,
+        graph: Graph,
+        nodes: Sequence[PlanNode],
+        *,
+        hidden_only: bool = False,
+        has_branches: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        self.graph, self.hidden_only, self.has_branches, self.progress = graph, hidden_only, has_branches, progress
+        programs = tuple(CutProgram(tuple(node.program.steps) if node.program else ()) for node in nodes)
+        self.start = self._state(programs, nodes)
+        self._trials: dict[tuple[_State, tuple[int, int], int, bool], _Trial | None] = {}
+        self._windows: dict[tuple[_State, tuple[int, int]], Window] = {}
+        self._chosen: dict[tuple[_State, _Trial], _State] = {}
 
-@dataclass(frozen=True, slots=True)
-class _Peak:
-    """The most that is live at once, at step `worst` of node `number`."""
+    def _state(self, programs: tuple[CutProgram, ...], nodes: Sequence[PlanNode]) -> _State:
+        works = tuple(_work(program.steps()) for program in programs)
+        return _State(programs, works, live_maps(self.graph, nodes, hidden_only=self.hidden_only))
 
-    bytes: int
-    number: int
-    worst: int
+    def least(self, state: _State, number: int, chain: tuple[int, int]) -> int:
+        """Bytes that are live at once however a chain is cut, as far as that is known."""
+        return 0 if self.has_branches else self._window(state, number, chain).least
+
+    def _window(self, state: _State, number: int, chain: tuple[int, int]) -> Window:
+        if (state, chain) not in self._windows:
+            self._windows[state, chain] = Window(state.live, number, *chain)
+        return self._windows[state, chain]
+
+    def trial(self, state: _State, number: int, chain: tuple[int, int], count: int, *, is_rolling: bool) -> _Trial | None:
+        """A node's program with a chain in so many stripes; None if it has fewer rows, or if other cascades share its steps."""
+        key = state, chain, count, is_rolling
+        if key not in self._trials:
+            self._trials[key] = self._try(state, number, chain, count, is_rolling=is_rolling)
+        return self._trials[key]
+
+    def _try(self, state: _State, number: int, chain: tuple[int, int], count: int, *, is_rolling: bool) -> _Trial | None:
+        (first, last), program = chain, state.programs[number]
+        replaced = program.whole[first : last + 1]
+        stripes = in_stripes(replaced, count, is_rolling=is_rolling)
+        candidate = stripes and program.with_cascade(Cascade(first, last, stripes))
+        if not stripes or not candidate:
+            return None
+        steps = candidate.steps()
+        if self.has_branches:
+            reached, work = self._peak_with(state, number, candidate, chain), _work(steps)
+        else:
+            reached = max(self._window(state, number, chain).usage(stripes))
+            work = state.works[number] - _work(replaced) + _work(stripes)
+        return _Trial(candidate, steps, reached, work / state.works[number])
+
+    def _peak_with(self, state: _State, number: int, candidate: CutProgram, chain: tuple[int, int]) -> int:
+        """The most that is live during a new cascade, or at the step of the peak before it if that is not in the cascade."""
+        live = live_maps(self.graph, _replaced(state.live.nodes, number, candidate.steps()), hidden_only=self.hidden_only)
+        usage, worst = live.usage[live.starts[number] :], state.programs[number].uncut(state.place_of_peak[1])
+        begin, end = candidate.position(chain[0]), candidate.position(chain[1] + 1)
+        beside = [] if chain[0] <= worst <= chain[1] else [usage[candidate.position(worst)]]
+        return max([*usage[begin:end], *beside])
+
+    def chosen(self, state: _State, number: int, trial: _Trial) -> _State:
+        """The state with a trial in it."""
+        if (state, trial) not in self._chosen:
+            program = trial.program if self.has_branches else CutProgram(trial.steps)
+            programs = (*state.programs[:number], program, *state.programs[number + 1 :])
+            self._chosen[state, trial] = self._state(programs, _replaced(state.live.nodes, number, trial.steps))
+        return self._chosen[state, trial]
 
 
 def fit_budget(
@@ -74,14 +148,14 @@ def fit_budget(
     behind it, which costs less than rows that are made twice.
     Where tensors that others see take more than the budget, nothing is gained by cutting below them.
     """
-    search = _Search(graph, nodes, hidden_only, progress=progress)
+    search = _Search(graph, nodes, hidden_only=hidden_only, progress=progress)
     if hidden_only:
         return _closest(search, budget)[0]
     budget = max(budget, visible_peak(graph, nodes))
     cut, peak = _closest(search, budget)
     if peak <= budget:
         return cut
-    wider, lower = _closest(replace(search, has_branches=True), budget)
+    wider, lower = _closest(_Search(graph, nodes, has_branches=True, progress=progress), budget)
     return wider if lower < peak else cut
 
 
@@ -105,7 +179,7 @@ def fit_least(
 
 
 def _peak(graph: Graph, nodes: Sequence[PlanNode]) -> int:
-    return max(_usage(graph, nodes, False)[0], default=0)
+    return max(live_maps(graph, nodes).usage, default=0)
 
 
 def _closest(search: _Search, budget: int) -> tuple[list[PlanNode], int]:
@@ -125,24 +199,14 @@ def _closest(search: _Search, budget: int) -> tuple[list[PlanNode], int]:
 
 def _cut_down(search: _Search, budget: int) -> tuple[list[PlanNode], int]:
     """The nodes with cascades until the peak is at most `budget` or no cascade lowers it any more, and the peak."""
-    programs = [CutProgram(tuple(node.program.steps) if node.program else ()) for node in search.nodes]
-    nodes = list(search.nodes)
+    state = search.start
     for _ in range(_MOST_CASCADES):
-        peak = _peak_of(search, nodes)
-        better = None if peak.bytes <= budget else _improve(search, nodes, programs[peak.number], peak, budget)
+        number, worst = state.place_of_peak
+        better = None if state.peak <= budget else _improve(search, state, number, worst, budget)
         if better is None:
             break
-        programs[peak.number] = better.program if search.has_branches else CutProgram(better.steps)
-        nodes = _replaced(nodes, peak.number, better.steps)
-    return nodes, _peak_of(search, nodes).bytes
-
-
-def _peak_of(search: _Search, nodes: Sequence[PlanNode]) -> _Peak:
-    usage, starts = _usage(search.graph, nodes, search.hidden_only)
-    peak = max(usage, default=0)
-    event = usage.index(peak) if usage else 0
-    number = max((i for i in range(len(nodes)) if starts[i] <= event), default=0)
-    return _Peak(peak, number, event - starts[number])
+        state = search.chosen(state, number, better)
+    return list(state.live.nodes), state.peak
 
 
 def visible_peak(graph: Graph, nodes: Sequence[PlanNode]) -> int:
@@ -153,65 +217,49 @@ def visible_peak(graph: Graph, nodes: Sequence[PlanNode]) -> int:
     return max(live_bytes(spans, lifetimes.events), default=0)
 
 
-def _usage(graph: Graph, nodes: Sequence[PlanNode], hidden_only: bool) -> tuple[list[int], tuple[int, ...]]:
-    """Bytes of feature maps at every event, one event per step, and the first event of every node."""
-    works = [node.program.steps if node.program else () for node in nodes]
-    layouts = choose_layouts(step for steps in works for step in steps)
-    lifetimes = trace_lifetimes(graph, nodes, works, layouts)
-    buffers = shared_spans(lifetimes, share_in_place(lifetimes, nodes, works, layouts))
-    spans = [span for buffer, span in buffers.items() if not (hidden_only and isinstance(buffer, int))]
-    return live_bytes(spans, lifetimes.events), lifetimes.starts
-
-
-def _improve(search: _Search, nodes: Sequence[PlanNode], program: CutProgram, peak: _Peak, budget: int) -> _Trial | None:
-    """A node's program with one more cascade around the peak: the cheapest that meets the budget, else the lowest."""
-    whole, trials = program.whole, list[_Trial]()
-    chains = list(chains_around(whole, program.uncut(peak.worst), has_branches=search.has_branches))
-    for first, last in counted(chains, "cascades to try", search.progress):
-        trials += _trials(search, nodes, program, (first, last), peak, budget, is_rolling=True)
-        makes_rows_twice = not search.hidden_only and last - first + 1 > _SHORT and is_line(whole[first : last + 1])
-        if makes_rows_twice and trials and trials[-1].peak > budget:
-            trials += _trials(search, nodes, program, (first, last), peak, budget, is_rolling=False)
-    lower = [trial for trial in trials if trial.peak < peak.bytes]
+def _improve(search: _Search, state: _State, number: int, worst: int, budget: int) -> _Trial | None:
+    """A node's program with one more cascade around step `worst`: the cheapest that meets the budget, else the lowest."""
+    program, trials = state.programs[number], dict[tuple[int, int], list[_Trial]]()
+    chains = chains_around(program.whole, program.uncut(worst), has_branches=search.has_branches)
+    least = {chain: search.least(state, number, chain) for chain in chains}
+    lowest = state.peak - 1
+    for chain in counted(sorted(least, key=lambda chain: least[chain]), "cascades to try", search.progress):
+        if least[chain] > max(lowest, budget):
+            break
+        trials[chain] = list(_trials_of(search, state, number, chain, budget))
+        lowest = min([lowest, *(trial.peak for trial in trials[chain])])
+    lower = [trial for chain in least for trial in trials.get(chain, ()) if trial.peak < state.peak]
     return min(lower, key=lambda trial: (max(trial.peak, budget), trial.work, len(trial.steps)), default=None)
 
 
+def _trials_of(search: _Search, state: _State, number: int, chain: tuple[int, int], budget: int) -> Iterator[_Trial]:
+    """A node's program with a chain in stripes, with rolling buffers, and with rows that are made twice if need be."""
+    rolling = list(_trials(search, state, number, chain, budget, is_rolling=True))
+    yield from rolling
+    first, last = chain
+    makes_rows_twice = not search.hidden_only and last - first + 1 > _SHORT
+    if makes_rows_twice and rolling and rolling[-1].peak > budget and is_line(state.programs[number].whole[first : last + 1]):
+        yield from _trials(search, state, number, chain, budget, is_rolling=False)
+
+
 def _trials(
-    search: _Search,
-    nodes: Sequence[PlanNode],
-    program: CutProgram,
-    chain: tuple[int, int],
-    peak: _Peak,
-    budget: int,
-    *,
-    is_rolling: bool,
+    search: _Search, state: _State, number: int, chain: tuple[int, int], budget: int, *, is_rolling: bool
 ) -> Iterator[_Trial]:
     """A node's program with a chain in more and more stripes, until the budget is met."""
-    (first, last), work, worst = chain, _work(program.steps()), program.uncut(peak.worst)
     for count in _STRIPES_FOR_A_CACHE if search.hidden_only else _STRIPES:
-        stripes = in_stripes(program.whole[first : last + 1], count, is_rolling=is_rolling)
-        candidate = stripes and program.with_cascade(Cascade(first, last, stripes))
-        if not stripes or not candidate:
+        trial = search.trial(state, number, chain, count, is_rolling=is_rolling)
+        if trial is None:
             return
-        steps = candidate.steps()
-        usage, starts = _usage(search.graph, _replaced(nodes, peak.number, steps), search.hidden_only)
-        usage = usage[starts[peak.number] :]
-        begin = candidate.position(first)
-        beside = [] if not search.has_branches or first <= worst <= last else [usage[candidate.position(worst)]]
-        reached = max(usage[begin : begin + len(stripes)] + beside)
-        yield _Trial(candidate, steps, reached, _work(steps) / work)
-        if reached <= budget:
+        yield trial
+        if trial.peak <= budget:
             return
 
 
 def _replaced(nodes: Sequence[PlanNode], number: int, steps: tuple[Step, ...]) -> list[PlanNode]:
     """The nodes, one of them with other steps."""
-    return [*nodes[:number], _with_steps(nodes[number], steps), *nodes[number + 1 :]]
-
-
-def _with_steps(node: PlanNode, steps: tuple[Step, ...]) -> PlanNode:
+    node = nodes[number]
     assert node.program is not None
-    return replace(node, program=replace(node.program, steps=steps))
+    return [*nodes[:number], replace(node, program=replace(node.program, steps=steps)), *nodes[number + 1 :]]
 
 
 def _work(steps: Sequence[Step]) -> int:

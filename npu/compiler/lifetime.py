@@ -63,9 +63,7 @@ def trace_lifetimes(
                 op = graph.ops[index]
                 recorder.touch_tensors((*op.inputs, *op.outputs, *op.intermediates), start)
         else:
-            for event, step in enumerate(steps, start):
-                for view in views(step):
-                    recorder.touch_storage(view.storage, event)
+            recorder.touch_steps(steps, start)
             recorder.touch_tensors((tensor for tensor, _ in node.program.inputs), start)
             recorder.touch_tensors((tensor for tensor, _ in node.program.outputs), end - 1)
         starts.append(end)
@@ -78,9 +76,16 @@ def trace_lifetimes(
     return Lifetimes(recorder.spans, tuple(starts), frozenset((*graph.outputs, *variables)))
 
 
+def touched_by_steps(steps: Sequence[Step], layouts: Mapping[Storage, Layout], start: int) -> dict[LogicalBuffer, LiveRange]:
+    """When steps alone use storages, one event each from `start` on."""
+    recorder = _LifetimeRecorder(None, layouts)
+    recorder.touch_steps(steps, start)
+    return recorder.spans
+
+
 class _LifetimeRecorder:
-    def __init__(self, graph: Graph, layouts: Mapping[Storage, Layout]) -> None:
-        self._graph = graph
+    def __init__(self, graph: Graph | None, layouts: Mapping[Storage, Layout]) -> None:
+        self._tensors = () if graph is None else graph.tensors
         self._layouts = layouts
         self._spans: dict[LogicalBuffer, list[int]] = {}
         """Bytes, first and last event: changed in place, since every operand of every operation passes here."""
@@ -92,9 +97,14 @@ class _LifetimeRecorder:
 
     def touch_tensors(self, indices: Iterable[int], event: int) -> None:
         for index in indices:
-            tensor = None if index == ABSENT else self._graph.tensors[index]
+            tensor = None if index == ABSENT else self._tensors[index]
             if tensor is not None and not tensor.is_constant and tensor.bytes:
                 self._touch(index, tensor.bytes, event)
+
+    def touch_steps(self, steps: Sequence[Step], start: int) -> None:
+        for event, step in enumerate(steps, start):
+            for view in views(step):
+                self.touch_storage(view.storage, event)
 
     def touch_storage(self, storage: Storage, event: int) -> None:
         span = self._of_storage.get(storage)
@@ -139,7 +149,7 @@ def share_in_place(
             if lifetimes.spans[target].first != event or owner[target] != target:
                 continue
             for view in reads(step):
-                root = _root(owner, buffer_of(view.storage)) if view.storage.data is None else None
+                root = root_of(owner, buffer_of(view.storage)) if view.storage.data is None else None
                 if root is None or spans[root].last != event or root in lasting:
                     continue
                 others = [value for value in reads(step) if value.storage is view.storage]
@@ -156,7 +166,7 @@ def share_in_place(
                 if target in lasting:
                     lasting.add(root)
                 spans[root] = spans[root].joined(spans[target])
-    return {buffer: _root(owner, buffer) for buffer in owner}
+    return {buffer: root_of(owner, buffer) for buffer in owner}
 
 
 def _replaced_by_stripes(
@@ -179,7 +189,7 @@ def _replaced_by_stripes(
         if len(positions) < 2 or not is_free or not isinstance(first, ElementwiseStep):
             continue
         for view in reads(first):
-            root = _root(owner, buffer_of(view.storage)) if view.storage.data is None else None
+            root = root_of(owner, buffer_of(view.storage)) if view.storage.data is None else None
             is_last = root is not None and root != target and spans[root].last == start + positions[-1]
             if is_last and layouts[view.storage] is layouts[storage] and _is_replaced(view.storage, storage, steps, positions):
                 assert root is not None
@@ -220,7 +230,7 @@ def shared_spans(lifetimes: Lifetimes, owner: Mapping[LogicalBuffer, LogicalBuff
     return groups
 
 
-def _root(owner: Mapping[LogicalBuffer, LogicalBuffer], buffer: LogicalBuffer) -> LogicalBuffer:
+def root_of(owner: Mapping[LogicalBuffer, LogicalBuffer], buffer: LogicalBuffer) -> LogicalBuffer:
     while owner[buffer] != buffer:
         buffer = owner[buffer]
     return buffer

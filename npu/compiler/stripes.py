@@ -34,6 +34,16 @@ def in_stripes(chain: Sequence[Step], stripes: int, *, is_rolling: bool) -> tupl
     return tuple(_roll(chain, cut) if is_rolling else [step for own in cut for step in _stripe(chain, own)])
 
 
+def reads_rows_later(chain: Sequence[Step]) -> bool:
+    """Whether every step of a line has rows to make for the second half of the last one's, besides those for the first."""
+    rows = RowRange(0, -(-chain[-1].ofm.shape[0] // 2))
+    for step in reversed(chain):
+        if rows.end >= step.ofm.shape[0]:
+            return False
+        rows = input_rows(step, rows)
+    return True
+
+
 def _roll(chain: Sequence[Step], cut: Sequence[RowRange]) -> list[Step]:
     """A chain in stripes of its result, whose maps in between are rolling buffers: every row is made once."""
     readers = _readers_within(chain)

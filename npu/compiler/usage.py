@@ -1,0 +1,133 @@
+"""Bytes of feature maps that are live at every event: of all nodes, and of a few steps alone when they become stripes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+
+from npu.compiler.allocate import LiveRange, live_bytes, round_up
+from npu.compiler.ir import ElementwiseStep, Step, Storage
+from npu.compiler.layout import choose_layouts, views
+from npu.compiler.lifetime import (
+    Lifetimes,
+    LogicalBuffer,
+    PlanNode,
+    buffer_of,
+    root_of,
+    share_in_place,
+    shared_spans,
+    touched_by_steps,
+    trace_lifetimes,
+)
+from npu.compiler.stripes import reads_rows_later
+from npu.graph.graph import Graph
+from npu.isa.operations import Layout
+from npu.records import dataclass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LiveMaps:
+    """What is live while nodes run, one event for each step.
+
+    `owner` says whose memory a buffer uses, `spans` are those of whole memory. `hidden_only` leaves out what is seen outside.
+    """
+
+    nodes: Sequence[PlanNode]
+    layouts: Mapping[Storage, Layout]
+    lifetimes: Lifetimes
+    owner: Mapping[LogicalBuffer, LogicalBuffer]
+    spans: Mapping[LogicalBuffer, LiveRange]
+    usage: Sequence[int]
+    hidden_only: bool
+
+    @property
+    def starts(self) -> Sequence[int]:
+        return self.lifetimes.starts
+
+
+def live_maps(graph: Graph, nodes: Sequence[PlanNode], *, hidden_only: bool = False) -> LiveMaps:
+    """Look at all steps of all nodes."""
+    works = [node.program.steps if node.program else () for node in nodes]
+    layouts = choose_layouts(step for steps in works for step in steps)
+    lifetimes = trace_lifetimes(graph, nodes, works, layouts)
+    owner = share_in_place(lifetimes, nodes, works, layouts)
+    spans = _counted(shared_spans(lifetimes, owner), hidden_only=hidden_only)
+    return LiveMaps(nodes, layouts, lifetimes, owner, spans, live_bytes(list(spans.values()), lifetimes.events), hidden_only)
+
+
+def _counted(spans: Mapping[LogicalBuffer, LiveRange], *, hidden_only: bool) -> Mapping[LogicalBuffer, LiveRange]:
+    return {root: span for root, span in spans.items() if not (hidden_only and isinstance(root, int))}
+
+
+class Window:
+    """Steps [first, last] of a node, of which `stripes` may take the place: what is live besides them is the same then."""
+
+    def __init__(self, live: LiveMaps, number: int, first: int, last: int) -> None:
+        start, program = live.starts[number], live.nodes[number].program
+        assert program is not None
+        self._live, self._node = live, live.nodes[number]
+        self._begin, self._end = start + first, start + last
+        self._at_begin = {tensor for tensor, _ in program.inputs} if first == 0 else set[int]()
+        self._at_end = {tensor for tensor, _ in program.outputs} if last == len(program.steps) - 1 else set[int]()
+        steps = program.steps[first : last + 1]
+        self._touched = {buffer_of(view.storage) for step in steps for view in views(step) if view.storage.data is None}
+        roots = {root_of(live.owner, buffer) for buffer in self._touched}
+        self._beside = sum(
+            round_up(span.size_bytes)
+            for root, span in live.spans.items()
+            if root not in roots and span.first <= self._end and span.last >= self._begin
+        )
+        self._steps = steps
+
+    @functools.cached_property
+    def least(self) -> int:
+        """Bytes that are live at once whatever the stripes are: what is made before and what is read after the steps, all of
+        which the second stripe finds unless the first has read all that was made before. A sum may lie where a term was."""
+        before, after = (set(filter(is_outside, self._touched)) for is_outside in (self._is_before, self._is_after))
+        if isinstance(self._steps[-1], ElementwiseStep):
+            after.discard(buffer_of(self._steps[-1].ofm.storage))
+        if reads_rows_later(self._steps):
+            return self._beside + self._bytes(before | after)
+        return self._beside + max(self._bytes(before), self._bytes(after))
+
+    def _bytes(self, buffers: Iterable[LogicalBuffer]) -> int:
+        live = self._live
+        kept = (one for one in buffers if not (live.hidden_only and isinstance(self._outside_root(one), int)))
+        return sum(round_up(live.lifetimes.spans[buffer].size_bytes) for buffer in kept)
+
+    def usage(self, stripes: Sequence[Step]) -> list[int]:
+        """Bytes at the event of every stripe, as if the node had them in place of the steps."""
+        layouts = {**choose_layouts(stripes), **self._known(stripes)}
+        end = len(stripes)
+        spans = {
+            buffer: self._with_outside(buffer, span, end) for buffer, span in touched_by_steps(stripes, layouts, 1).items()
+        }
+        lifetimes = Lifetimes(spans, (1, end + 1), self._live.lifetimes.lasting)
+        owner = share_in_place(lifetimes, [self._node], [stripes], layouts)
+        joined = shared_spans(lifetimes, {buffer: self._outside_root(root) for buffer, root in owner.items()})
+        counted = _counted(joined, hidden_only=self._live.hidden_only)
+        return [self._beside + own for own in live_bytes(list(counted.values()), end + 2)[1 : end + 1]]
+
+    def _known(self, stripes: Sequence[Step]) -> Mapping[Storage, Layout]:
+        """The layouts of what was there before."""
+        known = self._live.layouts
+        return {view.storage: known[view.storage] for step in stripes for view in views(step) if view.storage in known}
+
+    def _with_outside(self, buffer: LogicalBuffer, span: LiveRange, end: int) -> LiveRange:
+        """A span among the stripes, event 1 to `end`, or longer where other steps use the buffer."""
+        first = 0 if self._is_before(buffer) else 1 if buffer in self._at_begin else span.first
+        last = end + 1 if self._is_after(buffer) else end if buffer in self._at_end else span.last
+        known = self._live.lifetimes.spans.get(buffer)
+        return LiveRange(span.size_bytes if known is None else known.size_bytes, first, last)
+
+    def _is_before(self, buffer: LogicalBuffer) -> bool:
+        span = self._live.lifetimes.spans.get(buffer)
+        return span is not None and span.first < self._begin
+
+    def _is_after(self, buffer: LogicalBuffer) -> bool:
+        span = self._live.lifetimes.spans.get(buffer)
+        return span is not None and span.last > self._end
+
+    def _outside_root(self, root: LogicalBuffer) -> LogicalBuffer:
+        """Whose memory a buffer uses that was made before."""
+        return root_of(self._live.owner, root) if self._is_before(root) else root
