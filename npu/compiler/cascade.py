@@ -15,7 +15,7 @@ from npu.compiler.cut_program import Cascade, CutProgram
 from npu.compiler.ir import ConvolutionStep, Step
 from npu.compiler.lifetime import PlanNode, trace_lifetimes
 from npu.compiler.stripes import in_stripes
-from npu.compiler.usage import LiveMaps, Window, live_maps
+from npu.compiler.usage import LiveMaps, StepWindow, live_maps
 from npu.graph.graph import Graph
 from npu.progress import Progress, counted
 from npu.records import dataclass, replace
@@ -36,7 +36,7 @@ _WORTH_OF_PEAK = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _State:
+class _CutState:
     """Nodes with the cascades chosen so far, the programs of the same and their work, and what is live at once."""
 
     programs: tuple[CutProgram, ...]
@@ -83,31 +83,31 @@ class _Search:
         self.graph, self.hidden_only, self.has_branches, self.progress = graph, hidden_only, has_branches, progress
         programs = tuple(CutProgram(tuple(node.program.steps) if node.program else ()) for node in nodes)
         self.start = self._state(programs, nodes)
-        self._trials: dict[tuple[_State, tuple[int, int], int, bool], _Trial | None] = {}
-        self._windows: dict[tuple[_State, tuple[int, int]], Window] = {}
-        self._chosen: dict[tuple[_State, _Trial], _State] = {}
+        self._trials: dict[tuple[_CutState, tuple[int, int], int, bool], _Trial | None] = {}
+        self._windows: dict[tuple[_CutState, tuple[int, int]], StepWindow] = {}
+        self._chosen: dict[tuple[_CutState, _Trial], _CutState] = {}
 
-    def _state(self, programs: tuple[CutProgram, ...], nodes: Sequence[PlanNode]) -> _State:
+    def _state(self, programs: tuple[CutProgram, ...], nodes: Sequence[PlanNode]) -> _CutState:
         works = tuple(_work(program.steps()) for program in programs)
-        return _State(programs, works, live_maps(self.graph, nodes, hidden_only=self.hidden_only))
+        return _CutState(programs, works, live_maps(self.graph, nodes, hidden_only=self.hidden_only))
 
-    def least(self, state: _State, number: int, chain: tuple[int, int]) -> int:
+    def least(self, state: _CutState, number: int, chain: tuple[int, int]) -> int:
         """Bytes that are live at once however a chain is cut, as far as that is known."""
         return 0 if self.has_branches else self._window(state, number, chain).least
 
-    def _window(self, state: _State, number: int, chain: tuple[int, int]) -> Window:
+    def _window(self, state: _CutState, number: int, chain: tuple[int, int]) -> StepWindow:
         if (state, chain) not in self._windows:
-            self._windows[state, chain] = Window(state.live, number, *chain)
+            self._windows[state, chain] = StepWindow(state.live, number, *chain)
         return self._windows[state, chain]
 
-    def trial(self, state: _State, number: int, chain: tuple[int, int], count: int, *, is_rolling: bool) -> _Trial | None:
+    def trial(self, state: _CutState, number: int, chain: tuple[int, int], count: int, *, is_rolling: bool) -> _Trial | None:
         """A node's program with a chain in so many stripes; None if it has fewer rows, or if other cascades share its steps."""
         key = state, chain, count, is_rolling
         if key not in self._trials:
             self._trials[key] = self._try(state, number, chain, count, is_rolling=is_rolling)
         return self._trials[key]
 
-    def _try(self, state: _State, number: int, chain: tuple[int, int], count: int, *, is_rolling: bool) -> _Trial | None:
+    def _try(self, state: _CutState, number: int, chain: tuple[int, int], count: int, *, is_rolling: bool) -> _Trial | None:
         (first, last), program = chain, state.programs[number]
         replaced = program.whole[first : last + 1]
         stripes = in_stripes(replaced, count, is_rolling=is_rolling)
@@ -122,7 +122,7 @@ class _Search:
             work = state.works[number] - _work(replaced) + _work(stripes)
         return _Trial(candidate, steps, reached, work / state.works[number])
 
-    def _peak_with(self, state: _State, number: int, candidate: CutProgram, chain: tuple[int, int]) -> int:
+    def _peak_with(self, state: _CutState, number: int, candidate: CutProgram, chain: tuple[int, int]) -> int:
         """The most that is live during a new cascade, or at the step of the peak before it if that is not in the cascade."""
         live = live_maps(self.graph, _replaced(state.live.nodes, number, candidate.steps()), hidden_only=self.hidden_only)
         usage, worst = live.usage[live.starts[number] :], state.programs[number].uncut(state.place_of_peak[1])
@@ -130,7 +130,7 @@ class _Search:
         beside = [] if chain[0] <= worst <= chain[1] else [usage[candidate.position(worst)]]
         return max([*usage[begin:end], *beside])
 
-    def chosen(self, state: _State, number: int, trial: _Trial) -> _State:
+    def chosen(self, state: _CutState, number: int, trial: _Trial) -> _CutState:
         """The state with a trial in it."""
         if (state, trial) not in self._chosen:
             program = trial.program if self.has_branches else CutProgram(trial.steps)
@@ -217,7 +217,7 @@ def visible_peak(graph: Graph, nodes: Sequence[PlanNode]) -> int:
     return max(live_bytes(spans, lifetimes.events), default=0)
 
 
-def _improve(search: _Search, state: _State, number: int, worst: int, budget: int) -> _Trial | None:
+def _improve(search: _Search, state: _CutState, number: int, worst: int, budget: int) -> _Trial | None:
     """A node's program with one more cascade around step `worst`: the cheapest that meets the budget, else the lowest."""
     program, trials = state.programs[number], dict[tuple[int, int], list[_Trial]]()
     chains = chains_around(program.whole, program.uncut(worst), has_branches=search.has_branches)
@@ -232,7 +232,7 @@ def _improve(search: _Search, state: _State, number: int, worst: int, budget: in
     return min(lower, key=lambda trial: (max(trial.peak, budget), trial.work, len(trial.steps)), default=None)
 
 
-def _trials_of(search: _Search, state: _State, number: int, chain: tuple[int, int], budget: int) -> Iterator[_Trial]:
+def _trials_of(search: _Search, state: _CutState, number: int, chain: tuple[int, int], budget: int) -> Iterator[_Trial]:
     """A node's program with a chain in stripes, with rolling buffers, and with rows that are made twice if need be."""
     rolling = list(_trials(search, state, number, chain, budget, is_rolling=True))
     yield from rolling
@@ -243,7 +243,7 @@ def _trials_of(search: _Search, state: _State, number: int, chain: tuple[int, in
 
 
 def _trials(
-    search: _Search, state: _State, number: int, chain: tuple[int, int], budget: int, *, is_rolling: bool
+    search: _Search, state: _CutState, number: int, chain: tuple[int, int], budget: int, *, is_rolling: bool
 ) -> Iterator[_Trial]:
     """A node's program with a chain in more and more stripes, until the budget is met."""
     for count in _STRIPES_FOR_A_CACHE if search.hidden_only else _STRIPES:
