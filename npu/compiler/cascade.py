@@ -15,7 +15,7 @@ from npu.compiler.cut_program import Cascade, CutProgram
 from npu.compiler.ir import ConvolutionStep, Step
 from npu.compiler.lifetime import PlanNode, trace_lifetimes
 from npu.compiler.stripes import in_stripes
-from npu.compiler.usage import LiveMaps, StepWindow, live_maps
+from npu.compiler.usage import CutWindow, LiveMaps, live_maps
 from npu.graph.graph import Graph
 from npu.progress import Progress, counted
 from npu.records import dataclass, replace
@@ -84,7 +84,7 @@ class _Search:
         programs = tuple(CutProgram(tuple(node.program.steps) if node.program else ()) for node in nodes)
         self.start = self._state(programs, nodes)
         self._trials: dict[tuple[_CutState, tuple[int, int], int, bool], _Trial | None] = {}
-        self._windows: dict[tuple[_CutState, tuple[int, int]], StepWindow] = {}
+        self._windows: dict[tuple[_CutState, tuple[int, int]], CutWindow] = {}
         self._chosen: dict[tuple[_CutState, _Trial], _CutState] = {}
 
     def _state(self, programs: tuple[CutProgram, ...], nodes: Sequence[PlanNode]) -> _CutState:
@@ -95,9 +95,9 @@ class _Search:
         """Bytes that are live at once however a chain is cut, as far as that is known."""
         return 0 if self.has_branches else self._window(state, number, chain).least
 
-    def _window(self, state: _CutState, number: int, chain: tuple[int, int]) -> StepWindow:
+    def _window(self, state: _CutState, number: int, chain: tuple[int, int]) -> CutWindow:
         if (state, chain) not in self._windows:
-            self._windows[state, chain] = StepWindow(state.live, number, *chain)
+            self._windows[state, chain] = CutWindow(state.live, number, *chain)
         return self._windows[state, chain]
 
     def trial(self, state: _CutState, number: int, chain: tuple[int, int], count: int, *, is_rolling: bool) -> _Trial | None:

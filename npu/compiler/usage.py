@@ -59,7 +59,7 @@ def _counted(spans: Mapping[LogicalBuffer, LiveRange], *, hidden_only: bool) -> 
     return {root: span for root, span in spans.items() if not (hidden_only and isinstance(root, int))}
 
 
-class StepWindow:
+class CutWindow:
     """Steps [first, last] of a node, of which `stripes` may take the place: what is live besides them is the same then."""
 
     def __init__(self, live: LiveMaps, number: int, first: int, last: int) -> None:

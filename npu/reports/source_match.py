@@ -81,7 +81,7 @@ def _by_weights(pieces: Sequence[Piece], file: CompiledFile, source: SourceGraph
         free = [index for index in alike if index not in taken]
         if free:
             taken.add(free[0])
-            owners[number] = PieceOwner(free[0], Match(WEIGHTS, SURE if len(alike) == 1 else LIKELY))
+            owners[number] = PieceOwner(free[0], Match(WEIGHTS, SURE if len(alike) == 1 else GUESSED))
 
 
 def _by_place(pieces: Sequence[Piece], source: SourceGraph, owners: dict[int, PieceOwner]) -> None:
@@ -105,7 +105,8 @@ def _by_place(pieces: Sequence[Piece], source: SourceGraph, owners: dict[int, Pi
         if best is not None:
             rivals = sum(score == scores[best] for score in scores.values())
             is_alone = sum(score > 0 for score in scores.values()) == 1
-            is_plain_copy = is_copy(piece) and not has_table(piece)
-            owners[number] = PieceOwner(best, match_of(scores[best], rivals, is_alone=is_alone, is_plain_copy=is_plain_copy))
+            is_vague = is_copy(piece) and not has_table(piece)
+            is_vague |= any(owners[one].match.sure == GUESSED for one in (*piece.reads, *readers[number]) if one in owners)
+            owners[number] = PieceOwner(best, match_of(scores[best], rivals, is_alone=is_alone, is_vague=is_vague))
         elif is_copy(piece) and len(before) == 1:  # rounds or clamps what its maker has written
             owners[number] = PieceOwner(min(before), Match(ORDER, GUESSED))

@@ -30,11 +30,11 @@ _KIND, _PARTIAL, _VIEW, _WHOLE, _PART, _ZERO_POINT, _DIRECT, _AGAIN = 8, 4, 2, 4
 its zero point; of a neighbour. A second piece for an operator that is one operation counts against it."""
 
 
-def match_of(score: int, rivals: int, *, is_alone: bool, is_plain_copy: bool) -> Match:
-    """Operators that move data are much alike: a copy is never sure to be the one or the other."""
-    if not is_plain_copy and score >= _KIND + _WHOLE + 2 * _DIRECT and rivals == 1:
+def match_of(score: int, rivals: int, *, is_alone: bool, is_vague: bool) -> Match:
+    """`is_vague`: a copy, since operators that move data are much alike, or a piece beside others that were only guessed."""
+    if not is_vague and score >= _KIND + _WHOLE + 2 * _DIRECT and rivals == 1:
         return Match(SHAPE, LIKELY)
-    return Match(ORDER, LIKELY if is_alone and not is_plain_copy else GUESSED)
+    return Match(ORDER, LIKELY if is_alone and not is_vague else GUESSED)
 
 
 @dataclass(frozen=True, slots=True)

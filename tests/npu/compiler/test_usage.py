@@ -8,7 +8,7 @@ from npu.compiler.chains import chains_around
 from npu.compiler.ir import Program
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.stripes import in_stripes
-from npu.compiler.usage import StepWindow, live_maps
+from npu.compiler.usage import CutWindow, live_maps
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
 from npu.records import replace
@@ -34,7 +34,7 @@ def test_a_window_finds_what_a_look_at_all_steps_finds(name: str, *, hidden_only
     live = live_maps(graph_of(made), [node], hidden_only=hidden_only)
     chains = {chain for number in range(len(made.steps)) for chain in chains_around(made.steps, number, has_branches=False)}
     for first, last in sorted(chains):
-        window = StepWindow(live, 0, first, last)
+        window = CutWindow(live, 0, first, last)
         for count in (2, 3, 4, 8):
             for is_rolling in (False, True):
                 stripes = in_stripes(made.steps[first : last + 1], count, is_rolling=is_rolling)
