@@ -37,7 +37,10 @@ class SharedMemory:
 
         Constants, variables and tensors whose shape is not known yet keep memory of their own.
         """
-        sizes = _sizes(tensors, nodes, foreign) if share else {}
+        if not share:
+            self._arena, self._overwritten = np.zeros(0, np.uint8), frozenset()
+            return
+        sizes = _sizes(tensors, nodes, foreign)
         steps = [([i for i in node.inputs if i != ABSENT], [i for i in node.outputs if i != ABSENT]) for node in nodes]
         spans = lifetimes(steps, sizes)
         offsets, total = plan_arena(spans)

