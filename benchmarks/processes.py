@@ -3,6 +3,8 @@
 Usage: python -m benchmarks.processes [MODEL.tflite ...]                  (default: the shipped example)
        python -m benchmarks.processes --compile-all [--write docs/speed.md]    compile alone, every model at hand
 
+With --compile-all, --case TARGET:performance or TARGET:size may be given several times.
+
 The time of `python -c "import numpy"` stands beside them, since every command but --help needs it. CPU time is that of the
 process and its children, which a busy machine lengthens less than the time on the wall. Modules are loaded from compiled
 bytecode, as those of an installed package are, whatever PYTHONDONTWRITEBYTECODE says.
@@ -18,14 +20,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.shared import FOLDERS
 
 ROOT = Path(__file__).parents[1]
-TARGET = "ethos-u55-128"
+Case = tuple[str, str]
+"""A target, and what is optimised: performance or size."""
+CASES: tuple[Case, ...] = (("ethos-u55-128", "performance"), ("ethos-u55-128", "size"), ("ethos-u65-256", "performance"))
 
 
 @dataclass
@@ -89,11 +93,12 @@ def numpy_alone() -> Command:
     return Command([sys.executable, "-c", "import numpy"])
 
 
-def compile_pair(model: Path, folder: str) -> tuple[Command, Command]:
+def compile_pair(model: Path, folder: str, case: Case = CASES[0]) -> tuple[Command, Command]:
     """The compile command and that of Vela."""
-    vela = str(Path(sys.executable).with_name("vela"))
-    peer = Command([vela, "--accelerator-config", TARGET, "--output-dir", f"{folder}/vela", str(model)])
-    return npu("compile", str(model), "--target", TARGET, "-o", f"{folder}/ours.tflite"), peer
+    (target, goal), vela = case, str(Path(sys.executable).with_name("vela"))
+    theirs = ["--accelerator-config", target, "--optimise", goal.capitalize(), "--output-dir", f"{folder}/vela", str(model)]
+    ours = npu("compile", str(model), "--target", target, "--optimise", goal, "-o", f"{folder}/ours.tflite")
+    return ours, Command([vela, *theirs])
 
 
 def commands_for(models: Sequence[Path], folder: str) -> dict[str, Command]:
@@ -135,12 +140,12 @@ def print_commands(models: Sequence[Path], rounds: int) -> None:
         sys.stdout.write(line + "\n")
 
 
-def compile_all(models: Sequence[Path], rounds: int) -> list[Pair]:
+def compile_all(models: Sequence[Path], rounds: int, case: Case) -> list[Pair]:
     """Every model compiled here and by Vela; progress goes to standard error."""
     pairs = []
     with tempfile.TemporaryDirectory() as folder:
         for model in models:
-            pair = Pair(model, *compile_pair(model, folder), numpy_alone())
+            pair = Pair(model, *compile_pair(model, folder, case), numpy_alone())
             measure([pair.ours, pair.vela, pair.floor], rounds, f"{folder}/bytecode")
             pairs.append(pair)
             sys.stderr.write(f"{pair.row() if pair.is_comparable else f'{model.stem}: not compiled by both'}\n")
@@ -152,22 +157,30 @@ def geometric_mean(ratios: Sequence[float]) -> float:
     return math.exp(statistics.fmean(map(math.log, ratios)))
 
 
-def page(pairs: Sequence[Pair], rounds: int) -> Iterator[str]:
+def page(found: Mapping[Case, Sequence[Pair]], rounds: int) -> Iterator[str]:
     """The lines of docs/speed.md."""
-    known = sorted((pair for pair in pairs if pair.is_comparable), key=lambda pair: -pair.ratio("wall"))
+    given = "" if tuple(found) == CASES else "".join(f" --case {target}:{goal}" for target, goal in found)
     yield "# Compile time beside Vela's\n"
-    yield f"How long compiling takes beside Vela 5.2: processes in turn for {TARGET}, seconds, medians of {rounds} rounds."
+    yield f"How long compiling takes beside Vela 5.2: processes in turn, seconds, medians of {rounds} rounds."
     yield "A ratio is the median of the ratios of the rounds, so that other load on the machine counts for both. Worst first."
-    yield f"Made by `python -m benchmarks.processes --compile-all --rounds {rounds} --write docs/speed.md`."
+    yield f"Made by `python -m benchmarks.processes --compile-all{given} --rounds {rounds} --write docs/speed.md`."
     yield f"At the end the load average was {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors.\n"
+    known = [pair for pairs in found.values() for pair in pairs if pair.is_comparable]
+    floors = [pair.ratio("wall", "floor") for pair in known]
+    seconds = statistics.median(time for pair in known for time in pair.floor.wall)
+    yield f"`python -c 'import numpy'` takes {seconds:.3f} s in the same rounds; no compiler that imports it is faster. Of"
+    yield f"Vela's time on the wall that is a geometric mean of {geometric_mean(floors):.2f} and at most {max(floors):.2f}."
+    for (target, goal), pairs in found.items():
+        yield f"\n## {target}, `--optimise {goal}`\n"
+        yield from _section(pairs)
+
+
+def _section(pairs: Sequence[Pair]) -> Iterator[str]:
+    known = sorted((pair for pair in pairs if pair.is_comparable), key=lambda pair: -pair.ratio("wall"))
     for kind, name in (("wall", "time on the wall"), ("cpu", "CPU time")):
         ratios = [pair.ratio(kind) for pair in known]
         above = f"above 1.00 in {sum(ratio > 1 for ratio in ratios)} of {len(ratios)} models"
         yield f"Of Vela's {name}: geometric mean {geometric_mean(ratios):.2f}, worst {max(ratios):.2f}, {above}."
-    floors = [pair.ratio("wall", "floor") for pair in known]
-    seconds = statistics.median(time for pair in known for time in pair.floor.wall)
-    yield f"\n`python -c 'import numpy'` takes {seconds:.3f} s in the same rounds; no compiler that imports it is faster. Of"
-    yield f"Vela's time on the wall that is a geometric mean of {geometric_mean(floors):.2f} and at most {max(floors):.2f}."
     yield "\n| model | wall ratio | ours | Vela | CPU ratio | ours | Vela |\n|---|---|---|---|---|---|---|"
     yield from (pair.row() for pair in known)
     for words, does in (("this compiler", lambda pair: pair.ours.succeeds), ("Vela", lambda pair: pair.vela.succeeds)):
@@ -186,6 +199,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("models", nargs="*", type=Path)
     parser.add_argument("--compile-all", action="store_true", help="compile every model at hand, here and by Vela")
+    parser.add_argument("--case", action="append", metavar="TARGET:GOAL", help=f"default: {' '.join(map(':'.join, CASES))}")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--write", type=Path, metavar="PAGE.md")
     options = parser.parse_args()
@@ -193,7 +207,9 @@ def main() -> None:
     if not options.compile_all:
         print_commands(models or [ROOT / "examples" / "digits.tflite"], options.rounds)
         return
-    text = "\n".join(page(compile_all(models or models_at_hand(), options.rounds), options.rounds)) + "\n"
+    cases = [(target, goal) for target, _, goal in (case.partition(":") for case in options.case)] if options.case else CASES
+    found = {case: compile_all(models or models_at_hand(), options.rounds, case) for case in cases}
+    text = "\n".join(page(found, options.rounds)) + "\n"
     if options.write:
         options.write.write_text(text, encoding="utf-8")
     else:
