@@ -84,6 +84,7 @@ class _Search:
         programs = tuple(CutProgram(tuple(node.program.steps) if node.program else ()) for node in nodes)
         self.start = self._state(programs, nodes)
         self._trials: dict[tuple[_CutState, tuple[int, int], int, bool], _Trial | None] = {}
+        self._stripes: dict[tuple[tuple[int, ...], int, bool], tuple[Step, ...] | None] = {}
         self._windows: dict[tuple[_CutState, tuple[int, int]], CutWindow] = {}
         self._chosen: dict[tuple[_CutState, _Trial], _CutState] = {}
 
@@ -110,7 +111,7 @@ class _Search:
     def _try(self, state: _CutState, number: int, chain: tuple[int, int], count: int, *, is_rolling: bool) -> _Trial | None:
         (first, last), program = chain, state.programs[number]
         replaced = program.whole[first : last + 1]
-        stripes = in_stripes(replaced, count, is_rolling=is_rolling)
+        stripes = self._stripes_of(replaced, count, is_rolling=is_rolling)
         candidate = stripes and program.with_cascade(Cascade(first, last, stripes))
         if not stripes or not candidate:
             return None
@@ -121,6 +122,13 @@ class _Search:
             reached = max(self._window(state, number, chain).usage(stripes))
             work = state.works[number] - _work(replaced) + _work(stripes)
         return _Trial(candidate, steps, reached, work / state.works[number])
+
+    def _stripes_of(self, chain: tuple[Step, ...], count: int, *, is_rolling: bool) -> tuple[Step, ...] | None:
+        """The same steps in another state have the same stripes."""
+        key = tuple(map(id, chain)), count, is_rolling  # states keep the steps
+        if key not in self._stripes:
+            self._stripes[key] = in_stripes(chain, count, is_rolling=is_rolling)
+        return self._stripes[key]
 
     def _peak_with(self, state: _CutState, number: int, candidate: CutProgram, chain: tuple[int, int]) -> int:
         """The most that is live during a new cascade, or at the step of the peak before it if that is not in the cascade."""
