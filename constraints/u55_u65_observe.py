@@ -143,17 +143,10 @@ def scale_count(view: OpView) -> Iterator[Observed]:
         yield Observed("scales, output channels", (int(weights.quantization.scales.size), int(ofm.shape[-1])))
 
 
-def padded_size(view: OpView) -> Iterator[Observed]:
-    """Height and width that a window slides over."""
-    ifm, ofm = view.ifm, view.output()
-    sizes = observe.window(view) if view.weights is None else observe.dilated_kernel(view)
-    strides = view.attribute("stride_h"), view.attribute("stride_w")
-    if ifm is None or ofm is None or len(ifm.shape) != 4 or len(ofm.shape) != 4:
-        return
-    for axis, name in enumerate(("padded height", "padded width")):
-        size, stride = sizes[axis], strides[axis]
-        if size is not None and stride is not None:
-            yield Observed(name, max((ofm.shape[axis + 1] - 1) * stride + size, ifm.shape[axis + 1]))
+def weight_dimensions(view: OpView) -> Iterator[Observed]:
+    """Those of a convolution, which are its channels, too."""
+    if view.weights is not None:
+        yield from (Observed(f"weights dimension {axis}", int(size)) for axis, size in enumerate(view.weights.shape))
 
 
 def filter_channels(view: OpView) -> Iterator[Observed]:

@@ -402,7 +402,7 @@ MOVES = frozenset({
 
 IN_PIECES = frozenset({
     *MOVES & MAP_TYPES.keys() - {"RESIZE_NEAREST_NEIGHBOR"}, *(op.name for op in OPS if op.is_lut or op.cost is Cost.VIEW),
-    "ADD", "ARG_MAX", "MAXIMUM", "MEAN", "MINIMUM", "MUL", "PRELU", "REDUCE_MAX", "REDUCE_MIN", "SOFTMAX",
-    "SQUARED_DIFFERENCE", "SUB", "SUM",
+    "ADD", "ARG_MAX", "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAXIMUM", "MAX_POOL_2D", "MEAN", "MINIMUM", "MUL",
+    "PRELU", "REDUCE_MAX", "REDUCE_MIN", "SOFTMAX", "SQUARED_DIFFERENCE", "SUB", "SUM",
 })  # fmt: skip
-"""Operators that the NPU does in pieces as long as its registers can say: moves, single positions, and windows on one axis."""
+"""Operators that the NPU does in pieces as long as its registers can say: moves, single positions and windows."""

@@ -121,8 +121,9 @@ def _weight_defect(graph: Graph, op: Op) -> Defect:
             return "weights must be constant"
         if weights.dtype is not wanted:
             return f"weights must be {wanted}, got {weights.dtype}"
-        if not _fits(op, weights):
-            return f"weights must have extents in [1, {_longest(op)}], got {list(weights.shape)}"
+        longest = MAX_EXTENT if op.kind in WITH_SYMMETRIC_WEIGHTS else _longest(op)
+        if not all(1 <= extent <= longest for extent in weights.shape):
+            return f"weights must have extents in [1, {longest}], got {list(weights.shape)}"
         quantization = weights.quantization
         is_product = op.kind in WITH_SYMMETRIC_WEIGHTS and weights.dtype is DType.INT8
         if quantization is not None and is_product and quantization.zero_points.any():

@@ -62,6 +62,9 @@ def as_shape(extents: Sequence[int]) -> MapShape:
 
 def crop(view: View, offset: MapShape, shape: MapShape) -> View:
     """The box of a view that starts at `offset` (relative to the view) and has `shape`."""
+    if view.pitch is not None:
+        rows, columns = view.pitch
+        offset = 0, 0, offset[0] * rows + offset[1] * columns + offset[2]
     y, x, c = (a + b for a, b in zip(view.offset, offset, strict=True))
     return replace(view, offset=(y, x, c), shape=shape)
 

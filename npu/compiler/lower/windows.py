@@ -6,6 +6,9 @@ pitch. So a dilation of 6 becomes three windows with a dilation of 2, and each o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
+
 from npu.compiler.ir import View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop, needed_after
@@ -13,6 +16,7 @@ from npu.compiler.lower.memory import pad_map
 from npu.graph.graph import Op
 from npu.hardware.variant import Accelerator
 from npu.isa.operations import IfmPadding, KernelWindow
+from npu.isa.rules import MAX_EXTENT
 from npu.machine.rules import ceil_div
 from npu.records import dataclass, replace
 
@@ -66,6 +70,11 @@ class _Outputs:
 
 def split_window(builder: Builder, op: Op, window: SlidingWindow) -> list[SlidingWindow]:
     """The window itself if the registers can say it, or those that do the same together."""
+    return [piece for apart in _taken_apart(builder, op, window) for piece in _pieces(apart)]
+
+
+def _taken_apart(builder: Builder, op: Op, window: SlidingWindow) -> list[SlidingWindow]:
+    """Windows whose strides and dilations the registers can say."""
     kernel, padding, limits = window.kernel, window.padding, builder.variant.accelerator
     strides, dilations = (kernel.stride_y, kernel.stride_x), (kernel.dilation_y, kernel.dilation_x)
     most_rows = min(_MOST_ROWS, _MOST_ELEMENTS // kernel.width)
@@ -78,11 +87,51 @@ def split_window(builder: Builder, op: Op, window: SlidingWindow) -> list[Slidin
     horizontal = _SlidingAxis(width, ow, kernel.width, kernel.stride_x, kernel.dilation_x, padding.left)
     rows, columns = _parts(vertical, limits, most_rows), _parts(horizontal, limits, most_columns)
     if min(part.axis.extent for part in (*rows, *columns)) < 1:
-        return split_window(builder, op, _padded(builder, window))
+        return _taken_apart(builder, op, _padded(builder, window))
     if len(rows) * len(columns) > MOST_WINDOWS:
         must = f"strides or dilations above the hardware's must take at most {MOST_WINDOWS} windows, got"
         raise builder.error(op, f"{must} {len(rows) * len(columns)}")
     return [_window_of(window, row, column) for row in rows for column in columns]
+
+
+@dataclass(frozen=True, slots=True)
+class _AxisPiece:
+    """A part of an axis: where its outputs start and how many they are, what they read, behind how much padding."""
+
+    made: int
+    outputs: int
+    start: int
+    before: int
+    extent: int
+
+
+def _pieces(window: SlidingWindow) -> Iterator[SlidingWindow]:
+    """The window over as many rows and columns at a time as the registers can say."""
+    (height, width, depth), (oh, ow, channels) = window.ifm.shape, window.ofm.shape
+    kernel, padding = window.kernel, window.padding
+    if max(height + padding.top + padding.bottom, width + padding.left + padding.right) <= MAX_EXTENT:
+        yield window
+        return
+    rows = _cut(height, oh, kernel.dilated_height, kernel.stride_y, padding.top)
+    columns = _cut(width, ow, kernel.dilated_width, kernel.stride_x, padding.left)
+    for y, x in product(rows, columns):
+        bottom = needed_after(y.extent, y.outputs, kernel.dilated_height, kernel.stride_y, y.before)
+        right = needed_after(x.extent, x.outputs, kernel.dilated_width, kernel.stride_x, x.before)
+        yield SlidingWindow(
+            crop(window.ifm, (y.start, x.start, 0), (y.extent, x.extent, depth)),
+            crop(window.ofm, (y.made, x.made, 0), (y.outputs, x.outputs, channels)),
+            kernel,
+            IfmPadding(y.before, x.before, bottom, right),
+        )
+
+
+def _cut(extent: int, output: int, size: int, stride: int, before: int) -> list[_AxisPiece]:
+    most, pieces = (MAX_EXTENT - size) // stride + 1, []
+    for made in range(0, output, most):
+        outputs, first = min(most, output - made), made * stride - before
+        start, end = max(first, 0), min(first + (outputs - 1) * stride + size, extent)
+        pieces.append(_AxisPiece(made, outputs, start, start - first, end - start))
+    return pieces
 
 
 def columns_to_depth(builder: Builder, window: SlidingWindow) -> SlidingWindow:

@@ -1,4 +1,4 @@
-"""Maps that are longer than the registers can say: operators of single positions and moves do them in pieces, exactly."""
+"""Maps that are longer than the registers can say: single positions, moves and windows are done in pieces, exactly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 
 import npu
 from npu.graph import attributes as at
-from npu.graph.attributes import Attributes
+from npu.graph.attributes import Attributes, Padding
+from npu.graph.dtype import DType
 from npu.graph.graph import Model
 from npu.tflite.writer import write_model
 
@@ -33,7 +34,26 @@ def added(first: tuple[int, ...], second: tuple[int, ...]) -> Model:
     return ops.op_model("ADD", [ops.tensor(first), ops.tensor(second, scale=0.3)], [ops.tensor(made)], at.AddOptions())
 
 
+def window(kind: str, size: tuple[int, int], kernel: tuple[int, int], stride: int, padding: Padding) -> Model:
+    made = [-(-n // stride) if padding is Padding.SAME else (n - k) // stride + 1 for n, k in zip(size, kernel, strict=True)]
+    if "POOL" in kind:
+        return ops.pool(kind=kind, ifm=(1, *size, 2), window=kernel, stride=(stride, stride), padding=padding)
+    weights = ops.tensor((1, *kernel, 2) if kind == "DEPTHWISE_CONV_2D" else (2, *kernel, 2), data=3, scale=0.01)
+    options = {
+        "CONV_2D": at.Conv2DOptions(padding, stride, stride),
+        "DEPTHWISE_CONV_2D": at.DepthwiseConv2DOptions(padding, stride, stride, 1),
+    }
+    inputs = [ops.tensor((1, *size, 2)), weights, ops.tensor((2,), DType.INT32, data=0)]
+    return ops.op_model(kind, inputs, [ops.tensor((1, *made, 2))], options[kind])
+
+
 MODELS = {
+    **{
+        f"{kind} {padding.name} along the {axis}": window(kind, size, kernel, stride, padding)
+        for kind in ("CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D")
+        for padding in Padding
+        for axis, size, kernel, stride in (("width", (3, LONG), (2, 3), 2), ("height", (2 * LONG, 1), (5, 1), 1))
+    },
     **{f"ABS along the {axis}": ops.unary("ABS", shape) for axis, shape in LONGEST.items()},
     **{f"ADD along the {axis}": added(shape, shape) for axis, shape in LONGEST.items()},
     "ADD of a column": added((1, 4, LONG), (1, 4, 1)),
@@ -48,6 +68,12 @@ MODELS = {
         [ops.tensor((1, LONG, 3))],
         [ops.tensor((1, LONG, 3), scale=1 / 256, zero_point=-128)],
         at.SoftmaxOptions(1.0),
+    ),
+    "STRIDED_SLICE": ops.op_model(
+        "STRIDED_SLICE",
+        [ops.tensor((1, 2 * LONG, 3)), *map(ops.constant, ((0, 0, 0), (1, 2 * LONG, 3), (1, 2, 1)))],
+        [ops.tensor((1, LONG, 3))],
+        at.StridedSliceOptions(),
     ),
     "TRANSPOSE": moved("TRANSPOSE", (1, 4, LONG), (1, LONG, 4), (0, 2, 1), at.TransposeOptions()),
 }
