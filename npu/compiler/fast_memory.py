@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from npu.compiler.allocate import LiveRange, allocate, round_up
-from npu.compiler.ir import Step
+from npu.compiler.ir import Step, Storage
 from npu.compiler.layout import storage_bytes, views
-from npu.compiler.lifetime import Lifetimes, LogicalBuffer, buffer_of, shared_spans
+from npu.compiler.lifetime import (
+    Lifetimes,
+    LogicalBuffer,
+    PlanNode,
+    buffer_of,
+    share_in_place,
+    shared_spans,
+    trace_lifetimes,
+)
+from npu.graph.graph import Graph
 from npu.hardware.variant import MemoryMode
 from npu.isa.operations import Layout
 from npu.records import dataclass
@@ -62,6 +71,16 @@ def choose_fast(
     parted = {buffer for buffer, _ in chosen[whole:]}
     rest = {root: next((buffer for buffer in row if buffer not in parted), root) for root, row in members.items()}
     return FastBuffers({b: b if b in parted else rest[root] for b, root in owner.items()}, dict(chosen))
+
+
+def far_maps(graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout], limit: int) -> frozenset[Storage]:
+    """The maps that find no room in a fast memory of `limit` bytes."""
+    works = [node.program.steps if node.program else () for node in nodes]
+    lifetimes = trace_lifetimes(graph, nodes, works, layouts)
+    chosen = choose_fast(lifetimes, share_in_place(lifetimes, nodes, works, layouts), works, limit)
+    return frozenset(
+        buffer for buffer, root in chosen.owner.items() if isinstance(buffer, Storage) and root not in chosen.spans
+    )
 
 
 def room_for_maps(mode: MemoryMode) -> int:

@@ -273,15 +273,15 @@ def make_jobs(
     return jobs
 
 
-def estimate_steps(steps: Sequence[Step], chooser: BlockChooser) -> float:
-    """Cycles of steps before their weights are encoded: every one reads its weights anew."""
+def estimate_steps(steps: Sequence[Step], chooser: BlockChooser, far: Collection[Storage] = ()) -> float:
+    """Cycles of steps before their weights are encoded: every one reads its weights anew. Maps in `far` are behind a cache."""
     layouts, mode = choose_layouts(steps), chooser.variant.memory_mode
     rate = port_rate(chooser.variant, mode.constants).read
     total = 0.0
     for given in steps:
         step = _with_least_strides(given)
         read = step.weights.values.size / rate if isinstance(step, ConvolutionStep) else 0.0
-        total += max(chooser.choose(describe(step, layouts, mode)).cycles, read) + _JOB_CYCLES
+        total += max(chooser.choose(describe(step, layouts, mode, far=far)).cycles, read) + _JOB_CYCLES
     return total
 
 

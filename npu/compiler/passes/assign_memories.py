@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from npu.compiler.block_config import BlockChooser
-from npu.compiler.fast_memory import choose_fast, room_for_maps
+from npu.compiler.fast_memory import far_maps, room_for_maps
 from npu.compiler.ir import Step, Storage
 from npu.compiler.layout import choose_layouts, views
-from npu.compiler.lifetime import share_in_place, trace_lifetimes
 from npu.compiler.pointwise import shape_forms
 from npu.compiler.schedule import describe
 from npu.compiler.state import GraphState, State
@@ -25,7 +24,7 @@ def assign_memories(state: State) -> State:
 
 
 def _assigned(graph: GraphState, limit: int, chooser: BlockChooser) -> GraphState:
-    far = _far(graph, limit)
+    far = far_maps(graph.graph, graph.nodes, graph.layouts, limit)
     return replace(graph, far=far, layouts=_suited(graph, far, chooser))
 
 
@@ -43,12 +42,3 @@ def _suited(graph: GraphState, far: frozenset[Storage], chooser: BlockChooser) -
         if cycles(users, changed) < cycles(users, layouts):
             layouts = changed
     return layouts
-
-
-def _far(graph: GraphState, limit: int) -> frozenset[Storage]:
-    works = [node.program.steps if node.program else () for node in graph.nodes]
-    lifetimes = trace_lifetimes(graph.graph, graph.nodes, works, graph.layouts)
-    chosen = choose_fast(lifetimes, share_in_place(lifetimes, graph.nodes, works, graph.layouts), works, limit)
-    return frozenset(
-        buffer for buffer, root in chosen.owner.items() if isinstance(buffer, Storage) and root not in chosen.spans
-    )

@@ -12,6 +12,7 @@ from npu.compiler.goal import Goal
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.memory import arena_budget
 from npu.compiler.schedule import estimate_steps
+from npu.compiler.spared_traffic import spare_traffic
 from npu.compiler.state import GraphState, State
 
 
@@ -21,14 +22,15 @@ def cut_cascades(state: State) -> State:
 
 
 def _fitting(graph: GraphState, state: State) -> Sequence[PlanNode]:
-    """The nodes for the arena, and then for the cache that hides behind it where there is one; as small as can be for SIZE."""
+    """The nodes for the arena, then for the cache before it where there is one and its traffic; the smallest for SIZE."""
     mode = state.variant.memory_mode
     if not mode.has_separate_cache:
         if state.goal is Goal.SIZE:
             return fit_least(graph.graph, graph.nodes, partial(estimate_steps, chooser=state.chooser), state.progress)
         return _within(graph, arena_budget(state.variant), state)
     nodes = _within(graph, arena_budget(state.variant), state)
-    return fit_budget(graph.graph, nodes, room_for_maps(mode), hidden_only=True, progress=state.progress)
+    nodes = fit_budget(graph.graph, nodes, room_for_maps(mode), hidden_only=True, progress=state.progress)
+    return nodes if state.goal is Goal.SIZE else spare_traffic(graph.graph, nodes, state.chooser)
 
 
 def _within(graph: GraphState, budget: int, state: State) -> Sequence[PlanNode]:

@@ -1,0 +1,118 @@
+"""Cascades that keep maps out of the memory behind a cache, where that takes less time by the estimate.
+
+Cutting for a budget ends at the first place that cannot be made smaller; behind it lie maps of which cutting saves the traffic
+all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from npu.compiler.block_config import BlockChooser
+from npu.compiler.chains import chains_around
+from npu.compiler.fast_memory import far_maps, room_for_maps
+from npu.compiler.ir import ConvolutionStep, Step, Storage
+from npu.compiler.layout import choose_layouts, storage_bytes
+from npu.compiler.lifetime import PlanNode
+from npu.compiler.schedule import estimate_steps
+from npu.compiler.stripes import in_stripes
+from npu.graph.graph import Graph
+from npu.isa.operations import Layout
+from npu.machine.port_rates import port_rate
+from npu.records import dataclass, replace
+
+_STRIPES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+_LONGEST = 4
+"""Steps of a chain that is tried: more share the cache with fewer rows each, and take longer to find."""
+_WORTH = 0.003
+"""Of all cycles, what a cascade saves at least: for less the file is not made longer, and the search neither."""
+_SHARE = 0.75
+"""Of the cache, for the rolling buffers of a cascade: the rest is for what lives beside it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Plan:
+    """Nodes, the maps in them that find no room in the cache, and the estimated cycles of all steps."""
+
+    nodes: tuple[PlanNode, ...]
+    far: frozenset[Storage]
+    cycles: float
+
+
+def spare_traffic(graph: Graph, nodes: Sequence[PlanNode], chooser: BlockChooser) -> Sequence[PlanNode]:
+    """The nodes with one cascade more for each map behind the cache that pays."""
+    plan = _planned(graph, tuple(nodes), chooser)
+    for number in range(len(nodes)):
+        given_up = set[Storage]()
+        while (place := _next_place(plan, number, given_up)) is not None:
+            steps = _steps(plan.nodes[number])
+            better = _better(graph, plan, number, _cheapest_cut(steps, place, plan, chooser), chooser)
+            if better is None:
+                given_up.add(steps[place].ofm.storage)
+            else:
+                plan = better
+    return plan.nodes
+
+
+def _planned(graph: Graph, nodes: tuple[PlanNode, ...], chooser: BlockChooser) -> _Plan:
+    steps = [step for node in nodes for step in _steps(node)]
+    far = far_maps(graph, nodes, choose_layouts(steps), room_for_maps(chooser.variant.memory_mode))
+    return _Plan(nodes, far, _cycles(steps, chooser, far))
+
+
+def _cycles(steps: Sequence[Step], chooser: BlockChooser, far: frozenset[Storage]) -> float:
+    """Estimated cycles, and those of reading weights again for other stripes: the cache is full, and nothing hides them."""
+    sizes = [(id(step.weights), step.weights.values.size) for step in steps if isinstance(step, ConvolutionStep)]
+    again = sum(size for _, size in sizes) - sum(dict(sizes).values())
+    mode = chooser.variant.memory_mode
+    return estimate_steps(steps, chooser, far) + again / port_rate(chooser.variant, mode.constants).read
+
+
+def _steps(node: PlanNode) -> tuple[Step, ...]:
+    return tuple(node.program.steps) if node.program else ()
+
+
+def _next_place(plan: _Plan, number: int, given_up: set[Storage]) -> int | None:
+    """The first step of a node whose result is behind the cache and was not tried."""
+    maps = (step.ofm.storage for step in _steps(plan.nodes[number]))
+    return next((i for i, storage in enumerate(maps) if storage in plan.far and storage not in given_up), None)
+
+
+def _better(graph: Graph, plan: _Plan, number: int, steps: tuple[Step, ...] | None, chooser: BlockChooser) -> _Plan | None:
+    """The plan with other steps of a node, if it is faster with what then finds room in the cache."""
+    program = plan.nodes[number].program
+    if steps is None or program is None:
+        return None
+    node = replace(plan.nodes[number], program=replace(program, steps=steps))
+    changed = _planned(graph, (*plan.nodes[:number], node, *plan.nodes[number + 1 :]), chooser)
+    return changed if changed.cycles < plan.cycles else None
+
+
+def _cheapest_cut(steps: tuple[Step, ...], place: int, plan: _Plan, chooser: BlockChooser) -> tuple[Step, ...] | None:
+    """The steps with that chain around the result of step `place` in stripes which saves most; None if none saves enough."""
+    best, most = None, plan.cycles * _WORTH
+    for first, last in _chains(steps, place):
+        chain = steps[first : last + 1]
+        stripes = _fitting_stripes(chain, chooser)
+        saved = _cycles(chain, chooser, plan.far) - _cycles(stripes, chooser, plan.far) if stripes else 0.0
+        if stripes and saved > most:
+            best, most = (*steps[:first], *stripes, *steps[last + 1 :]), saved
+    return best
+
+
+def _chains(steps: Sequence[Step], place: int) -> Iterator[tuple[int, int]]:
+    chains = chains_around(steps, place, has_branches=False)
+    return ((first, last) for first, last in chains if first <= place < last < first + _LONGEST)
+
+
+def _fitting_stripes(chain: Sequence[Step], chooser: BlockChooser) -> tuple[Step, ...] | None:
+    """The chain in the fewest stripes whose rolling buffers fit the cache."""
+    room = room_for_maps(chooser.variant.memory_mode) * _SHARE
+    for count in _STRIPES:
+        stripes = in_stripes(chain, count, is_rolling=True)
+        if stripes is None:
+            return None
+        rolling = {step.ofm.storage for step in stripes if step.ofm.storage.is_rolling}
+        if sum(storage_bytes(storage, Layout.NHCWB16) for storage in rolling) <= room:
+            return stripes
+    return None

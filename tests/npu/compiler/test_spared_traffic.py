@@ -1,0 +1,72 @@
+"""Maps behind a cache are computed in stripes where that is faster, also beside maps that cannot be made smaller."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import npu
+from npu.compiler.goal import Goal
+from npu.graph import attributes as at
+from npu.graph.attributes import Attributes
+from npu.graph.dtype import DType
+from npu.graph.ethos_u import Region
+from npu.hardware.choice import Hardware
+from npu.isa.operations import KernelOperation
+from npu.toolchain.session import Session
+
+from tests.support.builder import ModelBuilder
+
+CACHE = 24576
+
+
+def with_fork(pairs: int) -> bytes:
+    """A map that two others are made of, whose memory no stripes make less, and behind it pairs of a wide and a narrow map."""
+    b, random = ModelBuilder(), np.random.default_rng(pairs)
+
+    def made(name: str, inputs: list[int], extent: int, channels: int, options: Attributes) -> int:
+        return b.op(name, inputs, (1, extent, extent, channels), DType.INT8, 0.1, attributes=options)
+
+    def convolution(x: int, extent: int, depth: int, channels: int) -> int:
+        weights = random.integers(-127, 128, (channels, 1, 1, depth)).astype(np.int8)
+        inputs = [x, b.constant(weights, scale=0.01), b.constant(np.zeros(channels, np.int32), scale=0.001)]
+        return made("CONV_2D", inputs, extent, channels, at.Conv2DOptions(at.Padding.SAME, 1, 1))
+
+    forked = convolution(b.input((1, 96, 96, 16), DType.INT8, scale=0.1), 96, 16, 32)
+    x = made("ADD", [convolution(forked, 96, 32, 32) for _ in range(2)], 96, 32, at.AddOptions())
+    x = made("MAX_POOL_2D", [x], 32, 32, at.Pool2DOptions(at.Padding.VALID, 3, 3, 3, 3))
+    for _ in range(pairs):
+        x = convolution(convolution(x, 32, 32, 64), 32, 64, 32)
+    b.output(x)
+    return b.build()
+
+
+def session(goal: Goal = Goal.PERFORMANCE) -> Session:
+    return Session(Hardware("ethos-u65-256", arena_cache_bytes=CACHE), goal=goal)
+
+
+def kernels(content: bytes, goal: Goal = Goal.PERFORMANCE) -> list[KernelOperation]:
+    (partition,) = npu.compile(content, session=session(goal)).compiled_model.partitions
+    return [operation for operation in partition.operations if isinstance(operation, KernelOperation)]
+
+
+@pytest.mark.parametrize("pairs", [2, 4])
+def test_maps_behind_a_place_that_no_stripes_make_smaller_are_computed_in_stripes(pairs: int) -> None:
+    wide = [kernel.ofm for kernel in kernels(with_fork(pairs)) if kernel.ofm.depth == 64]
+    assert sum(fm.height for fm in wide) == pairs * 32
+    assert sum(fm.height for fm in wide if fm.region == Region.FAST) >= 32
+
+
+def test_size_counts_memory_and_not_traffic() -> None:
+    assert len(kernels(with_fork(2), Goal.SIZE)) <= len(kernels(with_fork(2)))
+
+
+@pytest.mark.parametrize("pairs", [2, 3])
+def test_the_results_stay_the_same(pairs: int) -> None:
+    content = with_fork(pairs)
+    ran = npu.run(content, session=session(), seed=pairs)
+    reference = npu.Interpreter(model_content=content)
+    reference.allocate_tensors()
+    reference.set_tensor(reference.get_input_details()[0]["index"], ran.inputs[0])
+    reference.invoke()
+    assert np.array_equal(reference.get_tensor(reference.get_output_details()[0]["index"]), ran.outputs[0])
