@@ -28,7 +28,7 @@ WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
 WINDOWED = ("AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D")
 MEANS = ("MEAN", "SUM")
 PADS = ("PAD", "PADV2")
-FLAT = (*WEIGHTED, "AVERAGE_POOL_2D", "MAX_POOL_2D", "MIRROR_PAD", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
+FLAT = (*WEIGHTED, "AVERAGE_POOL_2D", "MAX_POOL_2D", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
 """Operators with height, width and depth."""
 REDUCTIONS = ("REDUCE_MAX", "REDUCE_MIN")
 REPLACED = ("V-DW-10", "V-GEN-1", "V-GEN-3", "V-GEN-4", "V-PAD-1", "V-PAD-2", "V-PAD-3", "V-RSZ-1", "V-RSZ-2")
@@ -237,10 +237,8 @@ HARDWARE = (
          seen.compared_elements, fix="reduce in two steps"),
     Rule("N-TILE-1", ("TILE",), CONSTANT, *_constants("multiples", (1, "multiples"))),
     Rule("N-MIR-1", ("MIRROR_PAD",), CONSTANT, *_constants("padding tensor", (1, "padding tensor"))),
-    Rule("N-MIR-2", ("MIRROR_PAD",), OneOf(((3, 2), (4, 2)), others=((2, 2), (5, 2))),
+    Rule("N-MIR-2", ("MIRROR_PAD",), OneOf(((1, 2), (2, 2), (3, 2), (4, 2), (5, 2)), others=((0, 2), (6, 2))),
          "padding tensor must have shape {limit}", observe.paddings_shape),
-    Rule("N-MIR-3", ("MIRROR_PAD",), Exactly(0, others=(1,)), "padding outside width and height must be {limit}",
-         observe.paddings_outside_plane),
     Rule("N-MIR-4", ("MIRROR_PAD",), Range(0, 256), "padding counts must each be {limit}", observe.padding_counts),
     Rule("N-PRELU-1", ("PRELU",), CONSTANT, *_constants("slopes", (1, "slopes"))),
     Rule("N-PRELU-2", ("PRELU",),

@@ -195,7 +195,7 @@ def tiled(*, fixed: bool = True) -> Model:
 
 def mirrored(table: Any = ((0, 0), (1, 2), (0, 1), (0, 0)), *, fixed: bool = True) -> Model:
     pads = ops.constant(table) if fixed else replace(ops.constant(table), data=None)
-    shape = (1, 300, 8, 4, 2)[: len(table)] if len(table) != 3 else (300, 8, 4)
+    shape = (1, 300, 8, 4, 2, 2)[: len(table)] if len(table) != 3 else (300, 8, 4)
     made = tuple(max(size + sum(row), 1) for size, row in zip(shape, table, strict=True))
     return ops.op_model("MIRROR_PAD", [ops.tensor(shape), pads], [ops.tensor(made)], options.MirrorPadOptions())
 
@@ -436,7 +436,6 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-TILE-1": lambda v: tiled(fixed=v == "constant"),
     "N-MIR-1": lambda v: mirrored(fixed=v == "constant"),
     "N-MIR-2": lambda v: mirrored(((0, 0),) * v[0]),
-    "N-MIR-3": lambda v: mirrored(((v, 0), (0, 0), (0, 0), (0, 0))),
     "N-MIR-4": lambda v: mirrored(((0, 0), (v, 0), (0, 0), (0, 0))),
     **{
         rule.id: (lambda value, kinds=rule.operators: typed(kinds, value)) for rule in HARDWARE if rule.id.startswith("N-TYPE-")

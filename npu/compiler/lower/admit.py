@@ -202,12 +202,3 @@ def of_eight_bit_factors(operands: Operands) -> Defect:
     if not all(low <= point <= high for point in quantization.zero_points.tolist()):
         return f"matrix {right.name} must have zero points in [{low}, {high}]"
     return None
-
-
-def around_height_and_width(operands: Operands) -> Defect:
-    """A mirrored padding of height and width alone."""
-    amounts = operands.numbers(1) or []
-    pairs = list(zip(amounts[::2], amounts[1::2], strict=True))
-    if len(pairs) >= 3 and not any(any(pair) for pair in (*pairs[:-3], *pairs[-1:])):
-        return None
-    return f"only height and width must be padded, got {pairs}"

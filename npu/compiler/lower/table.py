@@ -55,7 +55,7 @@ LOWERED: Mapping[str, Lowering] = {
     "MAX_POOL_2D": Lowering("pooling.lower_max_pool", needs_options=True),
     "MEAN": Lowering("mean.lower_mean"),
     "MINIMUM": Lowering("elementwise.lower_minimum"),
-    "MIRROR_PAD": Lowering("repetition.lower_mirror_pad", admit.around_height_and_width, needs_options=True),
+    "MIRROR_PAD": Lowering("repetition.lower_mirror_pad", needs_options=True),
     "MUL": Lowering("elementwise.lower_mul"),
     "NEG": Lowering("elementwise.lower_negative"),
     "PACK": Lowering("memory.lower_pack", needs_options=True),

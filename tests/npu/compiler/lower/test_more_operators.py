@@ -188,6 +188,15 @@ def pad_v2(s: Sketch) -> list[int]:
     return emit(s, "PADV2", [x, s.numbers(amounts), value], [s.tensor(out, 0.1, 3)], at.PadV2Options(), 2)
 
 
+def mirror_pad(s: Sketch) -> list[int]:
+    """Along every axis of more than two elements, of any rank up to 5."""
+    shape = tuple(int(n) for n in s.rng.integers(1, 6, s.pick((1, 2, 3, 4, 5))))
+    amounts = [[s.pick((0, 1, 2)), s.pick((0, 1, 2))] if n > 2 else [0, 0] for n in shape]
+    x = s.input(shape, 0.1, 3)
+    y = s.tensor(tuple(n + sum(pair) for n, pair in zip(shape, amounts, strict=True)), 0.1, 3)
+    return emit(s, "MIRROR_PAD", [x, s.numbers(amounts)], [y], at.MirrorPadOptions(s.pick(tuple(at.MirrorPadMode))), 2)
+
+
 def transpose(s: Sketch) -> list[int]:
     shape = s.any_shape(3000) if s.chance(0.5) else tuple(int(n) for n in s.rng.integers(1, 6, s.pick((5, 6))))
     order = [int(axis) for axis in s.rng.permutation(len(shape))]
@@ -204,6 +213,7 @@ MAKERS: dict[str, Maker] = {
     "MAXIMUM": binary("MAXIMUM"),
     "MEAN": mean,
     "MINIMUM": binary("MINIMUM"),
+    "MIRROR_PAD": mirror_pad,
     "PADV2": pad_v2,
     "QUANTIZE": point("QUANTIZE", 2, lambda s: at.QuantizeOptions()),
     "RESIZE_BILINEAR": lambda s: [resize_bilinear(s)],
