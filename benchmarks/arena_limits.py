@@ -57,9 +57,10 @@ def page(points: Sequence[Point], target: str, picture: str) -> Iterator[str]:
     command = f"python -m benchmarks.arena_limits --write docs/{picture.replace('.svg', '.md')}"
     yield f"How many cycles a model takes with less SRAM than it asks for. Made by `{command}`"
     yield f"for {target}: cycles at an arena limit (`--arena-cache-size`) by those without one."
-    yield "Maps that do not fit are computed in stripes, with rolling buffers"
-    yield "between the operators. In brackets the KiB taken where no plan was found within the limit: `npu compile` then says"
-    yield "how much it takes and why. A * would mark operators that go to the CPU for lack of memory.\n"
+    yield "Maps that do not fit are computed in stripes, with rolling buffers between the operators; the result may take the"
+    yield "place of rows of the input that were read. In brackets the KiB taken where no plan was found within the limit: `npu compile` then says"
+    yield "how much it takes and why; the input of mlperf_vww_int8 alone is half of what it takes without a limit."
+    yield "A * would mark operators that go to the CPU for lack of memory.\n"
     yield f"![Cycles by arena limit]({picture})\n"
     yield "| model | KiB | " + " | ".join(f"{share} %" for share in SHARES) + " |\n| --- |" + " ---: |" * (len(SHARES) + 1)
     rows = {point.model: [other for other in points if other.model == point.model] for point in points}

@@ -176,25 +176,51 @@ def _replaced_by_stripes(
     spans: Mapping[LogicalBuffer, LiveRange],
     layouts: Mapping[Storage, Layout],
 ) -> Iterator[tuple[LogicalBuffer, LogicalBuffer]]:
-    """Maps made in stripes of rows by elementwise steps, with the operand that each may replace, row by row.
+    """Maps made in stripes of rows, with the operand that each may replace, row by row.
 
     Nobody may read a row of the operand after that row was replaced: in a cascade the steps in front are always ahead.
     """
     writers: dict[Storage, list[int]] = {}
     for position, step in enumerate(steps):
         writers.setdefault(step.ofm.storage, []).append(position)
+    newest: dict[LogicalBuffer, Storage] = {}
     for storage, positions in writers.items():
         target, first = buffer_of(storage), steps[positions[0]]
-        is_free = owner[target] == target and spans[target].first == start + positions[0]
-        if len(positions) < 2 or not is_free or not isinstance(first, ElementwiseStep):
+        if len(positions) < 2 or storage.is_rolling or owner[target] != target or spans[target].first != start + positions[0]:
             continue
-        for view in reads(first):
-            root = root_of(owner, buffer_of(view.storage)) if view.storage.data is None else None
-            is_last = root is not None and root != target and spans[root].last == start + positions[-1]
-            if is_last and layouts[view.storage] is layouts[storage] and _is_replaced(view.storage, storage, steps, positions):
-                assert root is not None
+        if isinstance(first, ElementwiseStep):
+            is_replaced, ends, candidates = _is_replaced, range(positions[-1], positions[-1] + 1), reads(first)
+        else:
+            is_replaced, ends = _is_left_behind, range(positions[0], positions[-1])
+            candidates = (
+                view for step in steps[positions[0] : positions[-1]] for view in reads(step) if view.storage.is_boundary
+            )
+        for operand in dict.fromkeys(view.storage for view in candidates if view.storage.data is None):
+            root = root_of(owner, buffer_of(operand))
+            is_last = root != target and newest.get(root, operand) is operand and spans[root].last - start in ends
+            if is_last and layouts[operand] is layouts[storage] and is_replaced(operand, storage, steps, positions):
+                newest[root] = storage
                 yield target, root
                 break
+
+
+def _is_left_behind(operand: Storage, result: Storage, steps: Sequence[Step], positions: Sequence[int]) -> bool:
+    """Whether every row of `result` lies, from the beginning of `operand` on, where nobody reads that any more."""
+    needed = max(operand.bytes, result.bytes)
+    for step in reversed(steps[positions[0] : positions[-1] + 1]):
+        views = [view for view in reads(step) if view.storage is operand]
+        if step.ofm.storage is operand or not all(_is_rows(view) for view in views):
+            return False
+        needed = min([needed, *(view.offset[0] * _row_bytes(operand) for view in views)])
+        if step.ofm.storage is result:
+            end = (step.ofm.offset[0] + step.ofm.shape[0]) * _row_bytes(result)
+            if not _is_rows(step.ofm) or end > needed:
+                return False
+    return True
+
+
+def _row_bytes(storage: Storage) -> int:
+    return storage.bytes // storage.shape[0]
 
 
 def _is_replaced(operand: Storage, result: Storage, steps: Sequence[Step], positions: Sequence[int]) -> bool:

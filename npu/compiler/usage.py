@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 
 from npu.compiler.allocate import LiveRange, live_bytes, round_up
-from npu.compiler.ir import ElementwiseStep, Step, Storage
+from npu.compiler.ir import Step, Storage
 from npu.compiler.layout import choose_layouts, views
 from npu.compiler.lifetime import (
     Lifetimes,
@@ -82,10 +82,10 @@ class CutWindow:
     @functools.cached_property
     def least(self) -> int:
         """Bytes that are live at once whatever the stripes are: what is made before and what is read after the steps, all of
-        which the second stripe finds unless the first has read all that was made before. A sum may lie where a term was."""
+        which the second stripe finds unless the first has read all that was made before. The
+        result may lie where something was that is read in the steps."""
         before, after = (set(filter(is_outside, self._touched)) for is_outside in (self._is_before, self._is_after))
-        if isinstance(self._steps[-1], ElementwiseStep):
-            after.discard(buffer_of(self._steps[-1].ofm.storage))
+        after.discard(buffer_of(self._steps[-1].ofm.storage))
         if reads_rows_later(self._steps):
             return self._beside + self._bytes(before | after)
         return self._beside + max(self._bytes(before), self._bytes(after))

@@ -257,10 +257,9 @@ def test_a_little_more_than_the_least_memory_is_taken_where_it_halves_the_cycles
         fit_budget(small, whole, 0),
         fit_least(small, whole, lambda steps: sum(step.ofm.shape[0] for step in steps) ** 4),
     )
-    assert peak(least) < peak(chosen) <= 1.3 * peak(least)
-    assert rows_made(chosen) < rows_made(least)
     cheap = fit_least(small, whole, lambda steps: 1.0)
-    assert peak(cheap) == peak(least)
+    assert peak(least) <= peak(cheap) < peak(chosen) <= 1.5 * peak(cheap)
+    assert rows_made(chosen) < rows_made(least)
 
 
 def squeeze_and_excite() -> Program:

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 import npu
+from npu.compiler import stripes as cutting
 from npu.compiler.allocate import LiveRange
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Program, Storage, View
-from npu.compiler.layout import choose_layouts
-from npu.compiler.lifetime import PlanNode, share_in_place, trace_lifetimes
+from npu.compiler.layout import choose_layouts, views
+from npu.compiler.lifetime import LogicalBuffer, PlanNode, share_in_place, trace_lifetimes
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
-from npu.isa.operations import INT8, ElementwiseMode, Layout, PoolingMode, Scale
+from npu.isa.operations import INT8, ElementwiseMode, IfmPadding, KernelWindow, Layout, PoolingMode, Scale
 from npu.records import replace
 from npu.tflite.reader import read_model
 
@@ -112,3 +113,36 @@ def test_a_variable_keeps_its_memory_from_the_first_operator_to_the_last() -> No
     assert found.spans[state] == LiveRange(64, 0, 2)
     assert found.spans[first] == LiveRange(64, 0, 1)
     assert found.lasting == {state, last}
+
+
+def owners_in_stripes(height: int, result_depth: int, stripes: int) -> dict[LogicalBuffer, LogicalBuffer]:
+    """An input of 4 channels, 3x3 and stride 2, then 1x1, to an output of `result_depth`, in stripes."""
+    source, between = Storage("in", (height, 6, 4), INT8, 0, True), Storage("between", (height // 2, 3, 8), INT8)
+    result = Storage("out", (height // 2, 3, result_depth), INT8, 1, True)
+    chain = [
+        PoolingStep(
+            source=0, ifm=View.whole(ifm), ofm=View.whole(ofm), minimum=-128, maximum=127, mode=PoolingMode.MAX, kernel=kernel,
+            padding=padding,
+        )
+        for ifm, ofm, kernel, padding in (
+            (source, between, KernelWindow(3, 3, 2, 2), IfmPadding(1, 1, 0, 0)),
+            (between, result, KernelWindow(), IfmPadding()),
+        )
+    ]  # fmt: skip
+    steps = cutting.in_stripes(chain, stripes, is_rolling=True)
+    assert steps is not None
+    tensors = tuple(Tensor(s.name, s.shape, DType.INT8) for s in (source, result))
+    small = Graph("g", tensors, (Op("CUSTOM", (0,), (1,)),), (0,), (1,))
+    nodes, layouts = (
+        [PlanNode((0,), Program(steps, ((0, source),), ((1, result),)))],
+        dict.fromkeys((source, result), Layout.NHWC),
+    )
+    layouts |= {view.storage: Layout.NHWC for step in steps for view in views(step)}
+    lifetimes = trace_lifetimes(small, nodes, [steps], layouts)
+    return share_in_place(lifetimes, nodes, [steps], layouts)
+
+
+@pytest.mark.parametrize(("result_depth", "is_shared"), [(8, True), (16, False)])
+def test_a_result_in_stripes_takes_the_place_of_rows_that_were_read(result_depth: int, *, is_shared: bool) -> None:
+    """Two rows of the input are 48 bytes: a row of the output may be no longer, less the row that two stripes read."""
+    assert (owners_in_stripes(24, result_depth, 4)[1] == 0) is is_shared
