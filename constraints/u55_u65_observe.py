@@ -16,7 +16,7 @@ from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Quantization, Tensor
 from npu.graph.idle import VIEWS
-from npu.graph.map_types import NUMBERS, WITH_ANY_ZERO_POINT, ZERO_POINTS, pair_of, shown
+from npu.graph.map_types import WITH_ANY_ZERO_POINT, ZERO_POINTS, pair_of, shown
 from npu.graph.operands import Shape
 from npu.graph.ops import is_matrix_of_weights
 from npu.graph.permutation import axis_groups, cut_for_copies, is_permutation, moved_axes
@@ -48,9 +48,9 @@ def _zero_point(tensor: Tensor) -> int:
 
 
 def quantized_maps(view: OpView) -> tuple[tuple[str, Tensor], ...]:
-    """The feature maps but for those of plain numbers, unless an operator requantizes them."""
+    """The feature maps but for int32 ones, which are plain numbers unless an operator requantizes them."""
     is_plain = view.op.kind != "QUANTIZE"
-    return tuple((name, tensor) for name, tensor in view.feature_maps if not (is_plain and tensor.dtype in NUMBERS))
+    return tuple((name, tensor) for name, tensor in view.feature_maps if not (is_plain and tensor.dtype is DType.INT32))
 
 
 def typed_zero_points(view: OpView) -> Iterator[Observed]:

@@ -16,7 +16,7 @@ from npu.graph.attributes import FusedActivation
 from npu.graph.consistency import inconsistency, operands_of
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
-from npu.graph.map_types import NUMBERS, WEIGHT_TYPES, ZERO_POINTS, pair_of, shown, zero_points
+from npu.graph.map_types import WEIGHT_TYPES, ZERO_POINTS, pair_of, shown, zero_points
 from npu.graph.operands import Mismatch, Operands, Role, count_defect
 from npu.graph.ops import BY_NAME, IN_PIECES, MAP_TYPES, Operator, inputs_with, is_matrix_of_weights
 from npu.graph.permutation import is_permutation
@@ -104,7 +104,7 @@ def _map_defect(graph: Graph, op: Op) -> Defect:
         if len(tensor.shape) > MAX_RANK or not _fits(op, tensor):
             return f"tensor {tensor.name} must have extents in [1, {_longest(op)}], got {list(tensor.shape)}"
         quantization = tensor.quantization
-        if tensor.dtype in NUMBERS or quantization is None:
+        if tensor.dtype is DType.INT32 or quantization is None:
             continue
         if quantization.scales.size != 1 or not quantization.scale > 0:
             return f"tensor {tensor.name} must have one scale above 0, got {quantization.scales[:4].tolist()}"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu.compiler.ir import StepWeights, View
+from npu.compiler.ir import StepWeights
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.geometry import crop, fold_shape
-from npu.graph.dtype import DType
+from npu.compiler.lower.geometry import fold_shape
 from npu.graph.graph import Op
-from npu.isa.operations import INT16, ElementwiseMode, KernelWindow, PoolingMode, Rounding, Scale
+from npu.isa.operations import INT16, KernelWindow, PoolingMode, Rounding, Scale
 from npu.records import replace
 
 MAX_DEPTH = 128
@@ -26,20 +25,8 @@ def lower_arg_max(builder: Builder, op: Op) -> None:
     builder.pool(builder.reshaped(keys, (height * width, depth, 1)), largest, PoolingMode.MAX, kernel=KernelWindow(1, depth))
     index = builder.temporary("index", largest.shape, INT16)
     builder.point(largest, index, lut=_low_bits())
-    _store(builder, index, op.outputs[0])
-
-
-def _store(builder: Builder, index: View, tensor: int) -> None:
-    """Write the positions as numbers of 32 bits; of 64 bits the upper half is 0."""
-    height, width, depth = shape = fold_shape(builder.tensor(tensor).shape)
-    if builder.tensor(tensor).dtype is not DType.INT64:
-        builder.widen(builder.reshaped(index, shape), builder.output(tensor))
-        return
-    half = height, width * depth, 1
-    values = builder.reshaped(index, half)
-    with builder.output_as(tensor, (height, width * depth, 2)) as halves:
-        builder.widen(values, crop(halves, (0, 0, 0), half))
-        builder.elementwise(ElementwiseMode.SUB, values, crop(halves, (0, 0, 1), half), values)
+    shape = fold_shape(builder.tensor(op.outputs[0]).shape)
+    builder.widen(builder.reshaped(index, shape), builder.output(op.outputs[0]))
 
 
 def _weights(depth: int) -> StepWeights:

@@ -19,7 +19,6 @@ from npu.compiler.lower.quantize import RECTIFIERS, activation_range
 from npu.compiler.lower.relabel import without_relabelings
 from npu.errors import CompileError
 from npu.graph.attributes import FusedActivation
-from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
 from npu.hardware.variant import Variant
 from npu.isa.operations import (
@@ -180,12 +179,8 @@ class Builder:
         return ELEMENTS[dtype]
 
     def _storage(self, index: int, *, is_boundary: bool) -> Storage:
-        """Where a tensor lies; a number of 64 bits is two of 32, the lower half first."""
         tensor = self.tensor(index)
-        height, width, depth = fold_shape(tensor.shape)
-        if tensor.dtype is DType.INT64:
-            return Storage(tensor.name, (height, width, 2 * depth), INT32, index, is_boundary)
-        return Storage(tensor.name, (height, width, depth), self._element(index), index, is_boundary)
+        return Storage(tensor.name, fold_shape(tensor.shape), self._element(index), index, is_boundary)
 
     # Storages
 
