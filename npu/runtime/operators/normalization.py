@@ -57,7 +57,7 @@ def build_local_response(node: OperatorNode) -> Run:
         total = np.empty_like(ifm.array)
         for c in range(depth):
             # The reference kernel leaves out the last channel of the window.
-            window = ifm.array[..., max(0, c - a.radius) : min(depth, c + a.radius)]
+            window = ifm.array[..., max(0, c - a.radius) : max(0, min(depth, c + a.radius))]
             total[..., c] = _squares(window)[..., 0]
         base = np.ascontiguousarray(np.float32(a.bias) + np.float32(a.alpha) * total).ravel()
         factor = np.empty_like(base)

@@ -635,6 +635,14 @@ def test_a_radius_at_the_end_of_its_range_makes_all_channels_neighbours() -> Non
     np.testing.assert_array_equal(*made)
 
 
+@pytest.mark.parametrize("radius", [-1, -3, -9, -(1 << 31)])
+def test_a_radius_below_zero_leaves_no_neighbours(radius: int) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 1, 3, 5)).astype(np.float32)
+    options = at.LocalResponseNormalizationOptions(radius, 1.0, 0.5, 0.75)
+    content, inputs = _one("LOCAL_RESPONSE_NORMALIZATION", [x], In((1,), F32), options)
+    np.testing.assert_array_equal(run(CpuInterpreter(model_content=content), inputs)[0], x)
+
+
 @pytest.mark.parametrize("size", [(65, 65), (64, 127), (20, 65535)], ids=str)
 def test_a_map_of_one_element_is_enlarged_to_any_size(size: tuple[int, int]) -> None:
     """The rounded scale leads behind it, where the reference kernel reads on."""
