@@ -223,7 +223,7 @@ def _producers(graph: Graph) -> Iterator[str]:
     for index, op in enumerate(graph.ops):
         for tensor in op.inputs:
             source = writer.get(tensor, ABSENT)
-            if source >= index and not graph.tensors[tensor].is_variable:
+            if source == index or (source > index and not graph.tensors[tensor].is_variable):
                 yield f"{_name(index, op)}: must read what an earlier operator writes, got tensor {tensor} of op {source}"
             if tensor != ABSENT and source == ABSENT and tensor not in given and _needs_writer(op, graph.tensors[tensor]):
                 yield f"{_name(index, op)}: must read what the file or an operator gives, got tensor {tensor} without data"

@@ -104,6 +104,10 @@ BROKEN: dict[str, tuple[Callable[[], Graph], str]] = {
     "custom_code": (lambda: with_op(custom_code="x"), "a custom code must stand with kind CUSTOM"),
     "no_custom_code": (lambda: with_op(kind="CUSTOM"), "a custom code must stand with kind CUSTOM"),
     "cycle": (lambda: with_op(inputs=(2,)), "must read what an earlier operator writes, got tensor 2 of op 0"),
+    "variable_cycle": (
+        lambda: replace(with_tensor(2, is_variable=True), ops=with_op(inputs=(2, 1, 1)).ops),
+        "must read what an earlier operator writes, got tensor 2 of op 0",
+    ),
     "two_writers": (lambda: replace(SOUND, ops=SOUND.ops * 2), "must not write tensor 2, op 0 does"),
     "written_input": (lambda: with_op(outputs=(0,)), "must not write tensor 0, an input or constant"),
     "written_constant": (lambda: with_op(outputs=(1,)), "must not write tensor 1, an input or constant"),

@@ -19,6 +19,7 @@ from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 
+from tests.support.builder import ModelBuilder
 from tests.support.interpreters import run
 from tests.support.litert import run_reference
 from tests.support.operator_cases import BOOL, F32, I8, I16, I32, I64, U8, In, ints, model
@@ -633,6 +634,16 @@ def test_a_radius_at_the_end_of_its_range_makes_all_channels_neighbours() -> Non
         content, inputs = _one("LOCAL_RESPONSE_NORMALIZATION", [x], In((1,), F32), options)
         made.append(run(CpuInterpreter(model_content=content), inputs)[0])
     np.testing.assert_array_equal(*made)
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [(F32, None), (I8, 0.1)])
+def test_a_layer_without_units_gives_nothing(dtype: DType, scale: float | None) -> None:
+    b = ModelBuilder()
+    x = b.input((3, 28), dtype, scale=scale)
+    weights = b.constant(np.zeros((0, 28), dtype.numpy), scale=scale)
+    b.output(b.op("FULLY_CONNECTED", [x, weights], (3, 0), dtype, scale))
+    (got,) = run(CpuInterpreter(model_content=b.build()), [np.zeros((3, 28), dtype.numpy)])
+    assert got.shape == (3, 0)
 
 
 @pytest.mark.parametrize("radius", [-1, -3, -9, -(1 << 31)])
