@@ -207,6 +207,8 @@ def _replaced_by_stripes(
 def _is_left_behind(operand: Storage, result: Storage, steps: Sequence[Step], positions: Sequence[int]) -> bool:
     """Whether every row of `result` lies, from the beginning of `operand` on, where nobody reads that any more."""
     needed = max(operand.bytes, result.bytes)
+    if operand.bytes > 2 * result.bytes:
+        return False  # more is left of it, and stays as long as the result, than is shared
     for step in reversed(steps[positions[0] : positions[-1] + 1]):
         views = [view for view in reads(step) if view.storage is operand]
         if step.ofm.storage is operand or not all(_is_rows(view) for view in views):

@@ -223,7 +223,8 @@ def _producers(graph: Graph) -> Iterator[str]:
     for index, op in enumerate(graph.ops):
         for tensor in op.inputs:
             source = writer.get(tensor, ABSENT)
-            if source == index or (source > index and not graph.tensors[tensor].is_variable):
+            may_follow = graph.tensors[tensor].is_variable and (source > index or op.kind == "CUSTOM")
+            if source >= index and not may_follow:
                 yield f"{_name(index, op)}: must read what an earlier operator writes, got tensor {tensor} of op {source}"
             if tensor != ABSENT and source == ABSENT and tensor not in given and _needs_writer(op, graph.tensors[tensor]):
                 yield f"{_name(index, op)}: must read what the file or an operator gives, got tensor {tensor} without data"

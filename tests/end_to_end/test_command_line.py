@@ -271,9 +271,13 @@ def test_a_compilation_imports_only_what_it_uses(tmp_path: Path) -> None:
     arguments = ["compile", str(ROOT / "examples" / "digits.tflite"), "--output", str(tmp_path / "digits.tflite")]
     command = [sys.executable, "-c", COMPILED_BY, *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    for _ in range(2):  # the first may make libraries and parse descriptions
+    imported = []
+    for _ in range(6):  # the first may make libraries and parse descriptions, which other tests may make it forget again
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+        imported.append(done.stdout.splitlines()[-1])
+        if imported[-1] == "[]":
+            break
+    assert imported[-1] == "[]", imported
 
 
 def test_the_public_names_are_served_without_numba() -> None:
