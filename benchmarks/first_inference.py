@@ -3,11 +3,11 @@
     python benchmarks/first_inference.py MODEL.tflite [--target ethos-u55-128] [--repeats 15]
 
 Kernels are loaded, nothing else is prepared: every repetition uses a new `Machine`. Rounds take the contestants in turn, so
-that a busy machine hurts all of them. Printed are medians and minima in milliseconds of the calling thread's CPU time: the
-whole first run, and its parts each measured alone (so they need not add up to the whole): commands to operations, checks and
-plan, weight streams to the layout of the kernels, and a run with everything prepared; packing is what their medians leave of
-the whole's. XNNPACK's line is a new interpreter's `allocate_tensors` and first `invoke`. The decoder's rates count the time of
-`weights`.
+that a busy machine hurts all of them; garbage is looked for as rarely as in the commands. Printed are medians and minima in
+milliseconds of the calling thread's CPU time: the whole first run, and its parts each measured alone (so they need not add up
+to the whole): commands to operations, checks and plan, weight streams to the layout of the kernels, and a run with everything
+prepared; packing is what their medians leave of the whole's. XNNPACK's line is a new interpreter's `allocate_tensors` and
+first `invoke`. The decoder's rates count the time of `weights`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ai_edge_litert.interpreter import Interpreter
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import npu
+from npu.garbage import collect_rarely
 from npu.hardware.catalogue import load_variant
 from npu.isa.decode import decode
 from npu.isa.families import family_of
@@ -126,6 +127,7 @@ def main() -> None:
     parser.add_argument("--target", default="ethos-u55-128")
     parser.add_argument("--repeats", type=int, default=15)
     options = parser.parse_args()
+    collect_rarely()
     model = options.model.read_bytes()
     ours = npu.compile(options.model, target=options.target).content
     files = {"Vela's file": compile_with_vela(model, options.target), "our file": ours}

@@ -254,9 +254,13 @@ def pack_streams(
     _keep([packings[k] for k in done], table, packed["stage"][done], packed["groups"][done])
 
 
+_LARGE_BYTES = 1 << 22
+"""From here on numpy asks for large pages: a first touch of every 4,096 bytes takes time. What is not needed is not touched."""
+
+
 def _aligned(size: int) -> npt.NDArray[np.int8]:
     """Bytes from the start of a cache line on, as vectors of 64 bytes are read fastest."""
-    room = np.empty(size + 63, np.int8)
+    room = np.empty(size + 63 if size < _LARGE_BYTES // 4 else max(size + 63, _LARGE_BYTES), np.int8)
     skipped = -array_address(room) % 64
     return room[skipped : skipped + size]
 
