@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from npu.errors import StreamError
 from npu.isa.weight_stream.kernels import decode as kernels
+from npu.isa.weight_stream.kernels import format as fields
 from npu.isa.weight_stream.kernels import groups as group_kernels
-from npu.isa.weight_stream.kernels.format import MAX_QUOTIENT, MAX_SLICE
+from npu.isa.weight_stream.kernels import slices
 from npu.isa.weight_stream.kernels.order import NO_BYTE
 from npu.isa.weight_stream.order import WeightOrder, WeightShape, check_padding, count_symbols, grouped_order, restore
 from npu.native.call import array_address
@@ -26,13 +27,13 @@ _WORD_BYTES = 8
 _KEPT_WEIGHTS = 1 << 20
 """For how many there is room that is not given back."""
 _RULES = {
-    kernels.TRUNCATED: "must not end inside a slice or without an end marker",
-    kernels.BAD_ZDIV: "zero-run divisor must be 0 to 4, 6 or 7",
-    kernels.BAD_WDIV: "weight divisor must be 0 to 5 or 7",
-    kernels.NO_PALETTE: "first slice must carry a palette",
-    kernels.ZERO_RUN_STATE: "zero runs must not be switched without a new palette",
-    kernels.SYMBOL_RANGE: "symbols must be below 512",
-    kernels.QUOTIENT_RANGE: f"quotients must be at most {MAX_QUOTIENT}",
+    fields.TRUNCATED: "must not end inside a slice or without an end marker",
+    fields.BAD_ZDIV: "zero-run divisor must be 0 to 4, 6 or 7",
+    fields.BAD_WDIV: "weight divisor must be 0 to 5 or 7",
+    fields.NO_PALETTE: "first slice must carry a palette",
+    fields.ZERO_RUN_STATE: "zero runs must not be switched without a new palette",
+    fields.SYMBOL_RANGE: "symbols must be below 512",
+    fields.QUOTIENT_RANGE: f"quotients must be at most {fields.MAX_QUOTIENT}",
 }
 
 
@@ -40,8 +41,8 @@ class _Room(threading.local):
     """The kernel's room for a stream, and for the symbols and runs of a slice. One per thread, as they run side by side."""
 
     def __init__(self) -> None:
-        self.symbols = np.empty(MAX_SLICE + kernels.LANES, np.uint16)
-        self.runs = np.empty(MAX_SLICE + 1, np.int64)
+        self.symbols = np.empty(fields.MAX_SLICE + slices.LANES, np.uint16)
+        self.runs = np.empty(fields.MAX_SLICE + 1, np.int64)
         self.words = np.empty(0, np.uint64)
         self.weights = np.empty(_KEPT_WEIGHTS, np.int16)
 
@@ -67,7 +68,7 @@ _ROOM = _Room()
 def _groups() -> NDArray[np.uint64]:
     """What the kernel looks up."""
     groups = np.empty((2, 256), np.uint64)
-    kernels.make_groups(groups)
+    slices.make_groups(groups)
     return groups
 
 
@@ -83,10 +84,10 @@ def decode_symbols(data: Data, count: int) -> NDArray[np.int16]:
 
 def _check(status: int, position: int, decoded: int, size_bytes: int, count: int) -> None:
     """Raise StreamError if a kernel has found something wrong."""
-    if status in (kernels.TOO_MANY, kernels.TOO_FEW):
-        comparison = "more" if status == kernels.TOO_MANY else f"only {decoded}"
+    if status in (fields.TOO_MANY, fields.TOO_FEW):
+        comparison = "more" if status == fields.TOO_MANY else f"only {decoded}"
         raise StreamError(f"weight stream: must have {count} symbols, got {comparison} by bit {position}")
-    if status != kernels.OK:
+    if status != fields.OK:
         raise StreamError(f"weight stream: {_RULES[status]}, broken before bit {position} of {size_bytes * 8}")
 
 

@@ -10,3 +10,15 @@ UNCOMPRESSED = 7
 MAX_QUOTIENT = 31
 MAX_SLICE = 1 << 15
 """Symbols of one slice."""
+
+OK = 0
+TRUNCATED = 1
+BAD_ZDIV = 2
+BAD_WDIV = 3
+NO_PALETTE = 4
+ZERO_RUN_STATE = 5
+SYMBOL_RANGE = 6
+QUOTIENT_RANGE = 7
+TOO_MANY = 8
+TOO_FEW = 9
+"""What decoding ends with."""

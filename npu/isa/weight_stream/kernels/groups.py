@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu.isa.weight_stream.kernels.decode import GROUP_TABLES, OK, SPARE_WORDS, WORDS, decode_stream
+from npu.isa.weight_stream.kernels.decode import GROUP_TABLES, SPARE_WORDS, decode_stream
+from npu.isa.weight_stream.kernels.format import OK
 from npu.isa.weight_stream.kernels.order import ORDER, TO_GROUPS, move
+from npu.isa.weight_stream.kernels.slices import WORDS
 from npu.machine.kernels.rows import integers
 from npu.native import types as ty
 from npu.native.kernel import RowsAt, keep, kernel

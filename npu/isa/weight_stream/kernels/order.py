@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu.native import types as ty
-from npu.native.kernel import kernel
+from npu.native.kernel import IrValue, intrinsic, kernel
 
 DEPTH_FIRST = 0
 PART_KERNEL_FIRST = 1
@@ -58,6 +58,23 @@ def _split_lanes(source, at, target, to, other):  # type: ignore[no-untyped-def]
     target[other], target[other + np.uint64(1)], target[other + np.uint64(2)], target[other + np.uint64(3)] = e, f, g, h
 
 
+@intrinsic(ty.void(ty.int64, ty.int64, ty.int64))
+def _split_channels(builder: IrValue, source: IrValue, target: IrValue, other: IrValue) -> None:
+    """`_split_lanes` of LANES channels that lie one after the other, all by their addresses."""
+    from llvmlite import ir
+
+    def vector(count: int, bits: int) -> IrValue:
+        return ir.VectorType(ir.IntType(bits), count)
+
+    symbols = builder.load(builder.inttoptr(source, vector(LANES * LANES, 16).as_pointer()))
+    symbols.align = 1
+    fours = builder.bitcast(builder.trunc(symbols, vector(LANES * LANES, 8)), vector(2 * LANES, 32))
+    for first, place in enumerate((target, other)):
+        own = ir.Constant(vector(LANES, 32), list(range(first, 2 * LANES, 2)))
+        half = builder.shuffle_vector(fours, ir.Constant(fours.type, ir.Undefined), own)
+        builder.store(half, builder.inttoptr(place, half.type.as_pointer())).align = 1
+
+
 @kernel(ty.boolean(ty.int16[::1]))
 def _are_bytes(symbols):  # type: ignore[no-untyped-def]
     """Whether all symbols are int8."""
@@ -83,6 +100,8 @@ def move(symbols, weights, groups, places, orders, direction):  # type: ignore[n
     sub_height, sub_width, rounding = order.sub_kernel_height, order.sub_kernel_width, order.element_rounding
     channel_start, channel_step = order.channel_start, order.channel_step
     at, stray, group_bytes = np.int64(0), np.int64(-1), np.uint64(order.group_bytes)
+    symbols_at, groups_at = np.int64(symbols.ctypes.data), np.int64(groups.ctypes.data)
+    is_dense = channel_step == 1 and channel_start % LANES == 0 and block_depth % LANES == 0 and ofm_ublock == LANES
     for block in range(0, depth, block_depth):
         block_channels = min(block_depth, depth - block)
         for ifm_block in range(0, 1 if mode == DEPTHWISE else ifm_depth, ifm_block_depth):
@@ -110,7 +129,13 @@ def move(symbols, weights, groups, places, orders, direction):  # type: ignore[n
                                         one, other = places[place], places[place + 4]
                                         is_split = places[place + 3] == one + 3 and places[place + 7] == other + 3
                                     start = block + ublock
-                                    if is_split:
+                                    if is_split and is_dense and start + LANES <= depth:
+                                        channel = channel_start + start
+                                        to = groups_at + channel // GROUP * order.group_bytes + channel % GROUP * 4
+                                        _split_channels(symbols_at + 2 * at, to + one, to + other)
+                                        at += LANES * LANES
+                                        start += LANES
+                                    elif is_split:
                                         for o in range(start, min(start + ofm_ublock, depth)):
                                             channel = np.uint64(channel_start + o * channel_step)
                                             to = channel // np.uint64(GROUP) * group_bytes + channel % np.uint64(
