@@ -69,6 +69,8 @@ _HAS_WIDE_VECTORS = current().has_byte_masks
 _HEIGHTS = {1: 12, 2: 8, 3: 8, 4: 6} if _HAS_WIDE_VECTORS else {1: 6}
 """Pixels of a tile by groups of channels: sums that 32 registers hold beside weights and an input."""
 _WIDEST, _TALLEST = max(_HEIGHTS), max(_HEIGHTS.values())
+_HEIGHT_OF_4, _MAX_SINGLES = _HEIGHTS.get(4, 1), 4
+"""Pixels that are left over of tiles of four groups: up to so many are computed in less time alone than with others twice."""
 
 
 def _pair_tile(height):  # type: ignore[no-untyped-def]
@@ -159,5 +161,11 @@ def convolve(at, bases, first, last):  # type: ignore[no-untyped-def]
             shape = _SINGLE + width
         tail = row.tail if done + width == row.blocks else np.int64(16)
         weights, stage = row.weights + done * inputs * r.WEIGHTS_BYTES, row.stage + done * r.CHANNELS_BYTES
-        tile(shape, at, base, weights, stage, out_base + done * row.out_brick, tail, first_pixel, last_pixel)
+        out, end_of_tiles = out_base + done * row.out_brick, last_pixel
+        if shape == 4:
+            over = (last_pixel - first_pixel) % _HEIGHT_OF_4
+            end_of_tiles -= over if over <= _MAX_SINGLES else 0
+        tile(shape, at, base, weights, stage, out, tail, first_pixel, end_of_tiles)
+        if end_of_tiles < last_pixel:
+            tile(_SINGLE + width, at, base, weights, stage, out, tail, end_of_tiles, last_pixel)
         done += width
