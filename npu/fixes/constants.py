@@ -12,6 +12,7 @@ from npu.errors import UserError
 from npu.fixes.edit import Editor, is_static
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Model, Op
+from npu.graph.open_shapes import settled_outputs
 from npu.runtime.interpreter import CpuInterpreter
 from npu.tflite.writer import write_model
 
@@ -25,13 +26,19 @@ _LARGEST_ELEMENTS = 1 << 16
 _PADS = ("MIRROR_PAD", "PAD", "PADV2")
 
 
-def fold_constants(graph: Graph) -> Editor:
-    """Operators that compute constants of type int32 or int64 become constants. Outputs of the graph stay computed."""
+def fold_constants(graph: Graph, *, settles: bool = False) -> Editor:
+    """Operators that compute constants of type int32 or int64 become constants. Outputs of the graph stay computed.
+
+    `settles`: the shapes of the graph's inputs are its only ones, and decide the sizes that the file leaves open.
+    """
     editor = Editor(graph)
     for position, op in enumerate(graph.ops):
+        if settles:
+            for index, tensor in settled_outputs(editor.tensors, op):
+                editor.tensors[index] = tensor
         if any(index in graph.outputs or index == ABSENT for index in op.outputs):
             continue
-        values = _shape(graph, op) if op.kind == "SHAPE" else _computed(editor, op)
+        values = _shape(editor, op, settles=settles) if op.kind == "SHAPE" else _computed(editor, op)
         if values is not None:
             for index, value in zip(op.outputs, values, strict=True):
                 tensor = replace(editor.tensors[index], shape=value.shape, data=value, shape_signature=None)
@@ -41,16 +48,27 @@ def fold_constants(graph: Graph) -> Editor:
 
 
 def with_folded_shapes(model: Model) -> Model:
-    """The model in which what was computed of fixed shapes is a constant where it is read.
+    """The model in which what was computed of fixed shapes is a constant where it is read, and no size of the entry is open.
 
     The operators that computed it keep their places, so that numbers of operators stay those of the file.
     """
-    return replace(model, graphs=tuple(_with_folded_shapes(graph) for graph in model.graphs))
+    graphs = (_with_folded_shapes(graph, settles=number == 0) for number, graph in enumerate(model.graphs))
+    return replace(model, graphs=tuple(graphs))
 
 
-def _with_folded_shapes(graph: Graph) -> Graph:
-    fixed = tuple(replace(tensor, shape_signature=None) for tensor in graph.tensors)  # it is compiled for these shapes
-    editor = fold_constants(replace(graph, tensors=fixed))
+def with_settled_sizes(model: Model) -> Model:
+    """The model without open sizes in its entry, in which every operator still computes what it computed."""
+    entry = model.graphs[0]
+    made = fold_constants(entry, settles=True).tensors
+    tensors = (
+        before if now.shape == before.shape else replace(before, shape=now.shape, shape_signature=None)
+        for before, now in zip(entry.tensors, made, strict=True)
+    )
+    return replace(model, graphs=(replace(entry, tensors=tuple(tensors)), *model.graphs[1:]))
+
+
+def _with_folded_shapes(graph: Graph, *, settles: bool) -> Graph:
+    editor = fold_constants(graph, settles=settles)
     folded = frozenset(position for position, ops in enumerate(editor.ops) if not ops)
     written = {index for position in folded for index in graph.ops[position].outputs}
     constants = {index: editor.add(editor.tensors[index]) for index in sorted(written)}
@@ -58,13 +76,13 @@ def _with_folded_shapes(graph: Graph) -> Graph:
         op if position in folded else replace(op, inputs=tuple(constants.get(index, index) for index in op.inputs))
         for position, op in enumerate(graph.ops)
     )
-    tensors = (*graph.tensors, *editor.tensors[len(graph.tensors) :])
+    tensors = tuple(graph.tensors[index] if index in written else tensor for index, tensor in enumerate(editor.tensors))
     return replace(graph, tensors=tensors, ops=ops, folded=folded)
 
 
-def _shape(graph: Graph, op: Op) -> list[npt.NDArray[Any]] | None:
-    source, target = graph.tensors[op.inputs[0]], graph.tensors[op.outputs[0]]
-    if not is_static(source) or target.dtype not in _PLAIN:
+def _shape(editor: Editor, op: Op, *, settles: bool) -> list[npt.NDArray[Any]] | None:
+    source, target = editor.tensors[op.inputs[0]], editor.tensors[op.outputs[0]]
+    if not (settles or is_static(source)) or target.dtype not in _PLAIN:
         return None
     return [np.array(source.shape, target.dtype.numpy)]
 

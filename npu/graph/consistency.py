@@ -29,20 +29,20 @@ class Inconsistency:
     runs: bool
 
 
-def operands_of(row: Operator, graph: Graph, op: Op, shapes: Mapping[int, Shape] | None = None) -> Operands:
-    """The operands of an operator of a graph; `shapes` stand for the declared ones of some tensors."""
+def operands_of(row: Operator, tensors: Sequence[Tensor], op: Op, shapes: Mapping[int, Shape] | None = None) -> Operands:
+    """The operands of an operator, of the tensors of its graph; `shapes` stand for the declared ones of some."""
 
     def tensor(index: int) -> Tensor | None:
         if index == ABSENT:
             return None
-        operands = graph.tensors[index]
+        operands = tensors[index]
         shape = shapes.get(index) if shapes else None
         return operands if shape is None or shape == operands.shape else replace(operands, shape=shape)
 
     inputs = [tensor(index) for index in op.inputs]
     contents = [None if one is None or one.is_variable or one.dtype.numpy is None else one.data for one in inputs]
     options = row.attributes() if row.attributes is not None and op.attributes is None else op.attributes
-    return Operands(options, inputs, [graph.tensors[index] for index in op.outputs], contents)
+    return Operands(options, inputs, [tensors[index] for index in op.outputs], contents)
 
 
 Defects = Mapping[tuple[int, int], Inconsistency]
@@ -95,7 +95,7 @@ def _judge(
 ) -> tuple[Inconsistency | None, Sequence[Shape] | None]:
     """What is wrong, and the shapes of the outputs as far as they are known."""
     try:
-        made = infer_shapes(row, operands_of(row, graph, op, known))
+        made = infer_shapes(row, operands_of(row, graph.tensors, op, known))
     except Mismatch as error:
         return Inconsistency(str(error), runs=False), None
     for what, indices, shapes in (

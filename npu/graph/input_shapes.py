@@ -63,9 +63,9 @@ def _shaped(tensor: Tensor, shape: Shape) -> Tensor:
 
 
 def _inferred(graph: Graph, index: int, op: Op) -> list[Shape]:
-    row, where = BY_NAME.get(op.kind), f"{op.name} (op {index})"
+    row, where = None if ABSENT in op.outputs else BY_NAME.get(op.kind), f"{op.name} (op {index})"
     try:
-        shapes = infer_shapes(row, operands_of(row, graph, op)) if row is not None and ABSENT not in op.outputs else None
+        shapes = None if row is None else infer_shapes(row, operands_of(row, graph.tensors, op))
     except Mismatch as error:
         raise ModelError(f"{where}: {error}, for the input shapes that are given") from error
     if shapes is None:

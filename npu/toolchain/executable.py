@@ -10,7 +10,7 @@ from npu.progress import Progress
 from npu.toolchain.compile import compile_in_session
 from npu.toolchain.origin import Origin, match_notes
 from npu.toolchain.session import Executable, Session
-from npu.toolchain.sources import Source, contents, digest, given, model_name, parse
+from npu.toolchain.sources import Source, contents, digest, given, model_name, parse, settled
 from sim.container import CompiledFile
 
 SIZES_ARE_ESTIMATES = (
@@ -46,7 +46,7 @@ def _prepare(
     source, name = parse(model, content), model_name(model)
     if is_compiled(source):
         with stream_errors_at(name):
-            file = CompiledFile(source, session.variant_of(source, name))
+            file = CompiledFile(settled(source), session.variant_of(source, name))
             operators = origin.map_of(file, name)
             return Executable(file, name, operators, key, match_notes(operators))
     if origin != Origin():

@@ -11,6 +11,7 @@ from npu.errors import ModelError
 from npu.executorch import is_pte
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
+from npu.graph.open_shapes import has_unsettled
 from npu.tflite.reader import bytes_of, read_model
 
 Source = str | Path | bytes
@@ -94,10 +95,26 @@ def is_compiled_file(model: Source) -> bool:
 
 
 def folded(source: Model) -> Model:
-    """The model with constants in place of what it computes of fixed shapes; itself if it asks for no shape."""
-    is_folded = any(graph.folded for graph in source.graphs)
-    if is_folded or all(op.kind != "SHAPE" for graph in source.graphs for op in graph.ops):
+    """The model with constants in place of what it computes of fixed shapes, and with the sizes that its entry leaves open.
+
+    Itself if it asks for no shape and declares those that it has.
+    """
+    if any(graph.folded for graph in source.graphs) or _is_settled(source):
         return source
     from npu.fixes.constants import with_folded_shapes  # imports the interpreter, which few models need here
 
     return with_folded_shapes(source)
+
+
+def settled(source: Model) -> Model:
+    """A compiled file with the sizes that its entry leaves open, which say what its operators on the CPU cost."""
+    if _is_settled(source):
+        return source
+    from npu.fixes.constants import with_settled_sizes  # as above
+
+    return with_settled_sizes(source)
+
+
+def _is_settled(source: Model) -> bool:
+    asks = any(op.kind == "SHAPE" for graph in source.graphs for op in graph.ops)
+    return not asks and not has_unsettled(source.graphs[0])

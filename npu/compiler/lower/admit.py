@@ -63,7 +63,7 @@ def _defect(graph: Graph, op: Op, limit: OperandLimit | None, *, needs_options: 
     mistake = inconsistency(graph, op)
     if mistake is not None:
         return mistake.message
-    return None if limit is None else limit(operands_of(row, graph, op))
+    return None if limit is None else limit(operands_of(row, graph.tensors, op))
 
 
 def _operand_defect(row: Operator, op: Op, *, needs_options: bool) -> Defect:

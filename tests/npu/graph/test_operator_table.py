@@ -37,7 +37,7 @@ def test_inferred_shapes_are_those_of_litert(name: str) -> None:
         model = CASES[name](np.random.default_rng(seed))
         graph = read_model(model).graphs[0]
         (op,) = graph.ops
-        shapes = infer_shapes(BY_NAME[op.kind], operands_of(BY_NAME[op.kind], graph, op))
+        shapes = infer_shapes(BY_NAME[op.kind], operands_of(BY_NAME[op.kind], graph.tensors, op))
         if op.kind in VALUE_DEPENDENT:
             assert shapes is None
         elif shapes is not None:
