@@ -102,7 +102,7 @@ def compile(options: argparse.Namespace) -> int:
         table = compiled.compiled_model.memory
         is_json = options.memory_map.suffix == ".json"
         write_atomically(options.memory_map, (json.dumps(table.to_json(), indent=1) + "\n" if is_json else str(table)).encode())
-    console.print_compiled(compiled.report, options.output, len(compiled.content))
+    console.print_compiled(compiled.summary, options.output, len(compiled.content))
     return 0
 
 

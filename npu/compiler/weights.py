@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 
 import numpy as np
@@ -12,6 +11,7 @@ from npu.compiler.allocate import ALIGNMENT
 from npu.compiler.block_config import BlockChoice
 from npu.compiler.ir import StepWeights, WindowStep
 from npu.compiler.kernels.counts import ROWS, VALUES, count_values
+from npu.digests import blake2b
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.isa.family import WeightUse
@@ -120,9 +120,9 @@ class Constants:
         """Of the weights' shape and values, and of what the scale records hold: equal for equal contents."""
         known = self._digests.get(id(weights))
         if known is None:
-            values = hashlib.blake2b(str(weights.values.shape).encode(), digest_size=16)
+            values = blake2b(str(weights.values.shape).encode(), digest_size=16)
             values.update(np.ascontiguousarray(weights.values).data)
-            others = hashlib.blake2b(digest_size=16)
+            others = blake2b(digest_size=16)
             for array in (weights.biases, weights.scales, weights.shifts):
                 others.update(np.ascontiguousarray(array).data)
             known = self._digests[id(weights)] = (weights, (values.digest(), others.digest()))

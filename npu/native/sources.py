@@ -8,6 +8,8 @@ import re
 import sys
 from pathlib import Path
 
+from npu.digests import blake2b
+
 ROOT = Path(__file__).parents[2]
 """Holds the packages, in a checkout and where a wheel is installed."""
 GROUPS = (
@@ -24,6 +26,7 @@ GROUPS = (
 """The packages whose kernels become a library each."""
 _CODE = ("npu.native.compile", "npu.native.cpu", "npu.native.link")
 _ABOUT_FILES = (
+    "npu.digests",
     "npu.errors",
     *(f"npu.native.{name}" for name in ("library", "load", "make", "makers", "requests", "sources", "store")),
 )
@@ -103,9 +106,7 @@ def _is_package(module: str) -> bool:
 @functools.cache
 def digest(group: str) -> str:
     """Changes with every source that a group depends on."""
-    import hashlib  # which takes longer to import than a library to load
-
-    content = hashlib.sha256()
+    content = blake2b(digest_size=32)
     for module, source in files_of(group).items():
         content.update(f"{module} {len(source)}\n".encode())
         content.update(source)

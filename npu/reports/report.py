@@ -6,7 +6,6 @@ All cycles are ticks of the NPU clock (`clock_hz`), those of CPU operators too, 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -122,7 +121,7 @@ class Report(Tabular):
     memories: Mapping[str, str]
     clock_hz: int
     profile: str
-    hardware_sha256: str
+    hardware_sha256: str = ""
     totals: Totals
     operators: tuple[OperatorReport, ...] = field(repr=False)
     model_sha256: str | None = None
@@ -189,7 +188,7 @@ def base_operators(operators: OperatorMap) -> list[OperatorReport]:
 
 
 def compile_report(operators: OperatorMap, model: str, variant: Variant, usage: Usage) -> Report:
-    """A report with the memory that the compiled model needs."""
+    """A report with the memory that the compiled model needs, and without digests, which take longer than all else."""
     rows = base_operators(operators)
     totals = Totals(
         macs=sum(row.macs for row in rows),
@@ -215,7 +214,8 @@ def run_report(
         axi1_read_beats=sum(trace.totals.axi1_read_beats for trace in traces),
     )
     report = _report("run", operators.profile, model, variant, totals, rows)
-    return dataclasses.replace(report, overheads=_overheads(timeline, variant))
+    digest = hardware_digest(variant)
+    return dataclasses.replace(report, hardware_sha256=digest, overheads=_overheads(timeline, variant))
 
 
 def _overheads(timeline: Timeline, variant: Variant) -> tuple[Overhead, ...]:
@@ -238,6 +238,8 @@ def memory_names(variant: Variant) -> dict[str, str]:
 
 def hardware_digest(variant: Variant) -> str:
     """SHA-256 of all fields of the hardware, as JSON with sorted keys: two targets of one name differ by it."""
+    import hashlib  # which loads OpenSSL
+
     content = json.dumps(_plain(dataclasses.asdict(variant)), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(content.encode()).hexdigest()
 
@@ -340,7 +342,6 @@ def _report(kind: str, profile: str, model: str, variant: Variant, totals: Total
         memories=memory_names(variant),
         clock_hz=variant.system.clock_hz,
         profile=profile,
-        hardware_sha256=hardware_digest(variant),
         totals=totals,
         operators=tuple(rows),
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from npu.digests import blake2b
 from npu.errors import ModelError
 from npu.graph.attributes import Attributes, CustomOptionsFormat
 from npu.graph.attributes_2 import BUILTIN_OPTIONS_2
@@ -107,7 +107,7 @@ class _ModelWriter:
 
     def _buffer(self, data: npt.NDArray[np.uint8], *, is_constant: bool = False) -> int:
         """Index of the buffer with these contents; a constant without elements has an empty buffer of its own, not none."""
-        key = hashlib.blake2b(data.data).digest() if data.size or is_constant else b""
+        key = blake2b(data.data).digest() if data.size or is_constant else b""
         if key not in self._buffers:
             self._buffers[key] = len(self._contents)
             self._contents.append(data)

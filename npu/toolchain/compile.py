@@ -26,7 +26,7 @@ from npu.numerics.lstm_gates import LstmGates
 from npu.progress import Progress
 from npu.records import dataclass
 from npu.reports.operator_map import METADATA_NAME, OperatorMap, hardware_names, map_of_compiled
-from npu.reports.report import Report, compile_report, memory_of_file
+from npu.reports.report import Report, compile_report, hardware_digest, memory_of_file
 from npu.tabular import Record, Tabular
 from npu.tflite.writer import write_model
 from npu.toolchain.session import DEFAULT_PROFILE, Session
@@ -77,20 +77,32 @@ class Compilation:
 
 @dataclass(frozen=True, slots=True)
 class Compiled(Tabular):
-    """A compiled model: `content` is the file's bytes, ready for the board."""
+    """A compiled model: `content` is the file's bytes, ready for the board, `summary` the report without its digests."""
 
     content: bytes = field(repr=False)
-    report: Report
+    summary: Report
     variant: Variant = field(repr=False)
     compiled_model: CompiledModel = field(repr=False)
+    source: bytes | None = field(default=None, repr=False)
+    """The file that was compiled, if it was one."""
+
+    @property
+    def report(self) -> Report:
+        """The report, with digests of what it is about."""
+        return dataclasses.replace(
+            self.summary,
+            hardware_sha256=hardware_digest(self.variant),
+            model_sha256=None if self.source is None else digest(self.source),
+            compiled_sha256=digest(self.content),
+        )
 
     def records(self) -> list[Record]:
         """The operators of the report."""
-        return self.report.records()
+        return self.summary.records()
 
     def headline(self) -> str:
         """That of the report, with the size of the file."""
-        return f"{self.report.headline()}, {len(self.content):,} bytes"
+        return f"{self.summary.headline()}, {len(self.content):,} bytes"
 
     def save(self, path: str | Path) -> None:
         """Write the file; an existing one is replaced only when the new one is complete."""
@@ -118,11 +130,8 @@ def compile(
     compilation = compile_in_session(source, name, session, progress=progress, observers=observers)
     compiled = compilation.written(name)
     verify_runs(compilation.model, source, name, compilation.file)
-    notes = (*(compiled.report.notes or ()), *signature_notes(source)) or None
-    report = dataclasses.replace(
-        compiled.report, model_sha256=digest(content), compiled_sha256=digest(compiled.content), notes=notes
-    )
-    return dataclasses.replace(compiled, report=report)
+    notes = (*(compiled.summary.notes or ()), *signature_notes(source)) or None
+    return dataclasses.replace(compiled, summary=dataclasses.replace(compiled.summary, notes=notes), source=content)
 
 
 def compile_in_session(

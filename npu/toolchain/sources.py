@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 
@@ -62,6 +61,8 @@ def is_raw(model: str | Path | bytes) -> bool:
 
 def digest(content: bytes) -> str:
     """SHA-256 of a file, in hexadecimal."""
+    import hashlib  # which loads OpenSSL, and few commands say a digest
+
     return hashlib.sha256(content).hexdigest()
 
 

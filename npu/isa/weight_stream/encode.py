@@ -6,12 +6,12 @@ without palette and zero runs, which is therefore an upper bound.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from npu.digests import blake2b
 from npu.errors import StreamError
 from npu.isa.weight_stream.kernels import encode as kernels
 from npu.isa.weight_stream.order import WeightOrder, reorder
@@ -50,7 +50,7 @@ def stand_in(values: NDArray[np.int16], order: WeightOrder) -> bytes:
     """As many bytes as `encode_weights` is expected to give, which tell one stream from another but decode to nothing."""
     symbols = reorder(values, order)
     size = -(-_checked(kernels.expected_bits(_listed(symbols)), symbols) // (8 * _ALIGNMENT)) * _ALIGNMENT
-    return hashlib.blake2b(symbols.data, digest_size=_ALIGNMENT).digest() + bytes(size - _ALIGNMENT)
+    return blake2b(symbols.data, digest_size=_ALIGNMENT).digest() + bytes(size - _ALIGNMENT)
 
 
 def _listed(symbols: NDArray[np.int16]) -> NDArray[np.int16]:

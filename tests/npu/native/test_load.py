@@ -121,6 +121,14 @@ def test_a_run_imports_neither_llvm_nor_numba() -> None:
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
+@needs_linker
+def test_a_compilation_loads_no_openssl_until_digests_are_asked_for() -> None:
+    asked = "print('_hashlib' in sys.modules, len(made.report.model_sha256))"
+    program = f"import sys, npu; made = npu.compile(sys.argv[1]); {asked}"
+    done = python(program, ROOT / "examples" / "digits.tflite")
+    assert (done.stdout, done.stderr) == ("False 64\n", "")
+
+
 def test_features_of_the_cpu_are_those_that_llvm_finds() -> None:
     needed = {name for tier in cpu.TIERS for name in tier.needs}
     features = llvm.get_host_cpu_features()
