@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -13,9 +14,12 @@ import npu
 from npu.api import diff, disassemble, run, verify
 from npu.cli.main import main
 from npu.errors import ModelError, StreamError
+from npu.graph import attributes as at
+from npu.graph.dtype import DType
 from npu.tflite.reader import read_model
 from npu.toolchain.listing import assemble
 
+from tests.support.builder import ModelBuilder
 from tests.support.compatibility import TARGETS, reference
 from tests.support.litert import random_inputs, repaired
 from tests.support.shared import shared_models
@@ -23,6 +27,7 @@ from tests.support.vela import compile_with_vela
 from tests.support.vela_fork import run_vela
 
 ROOT = Path(__file__).parents[2]
+I8 = DType.INT8
 DIGITS = ROOT / "examples" / "digits.tflite"
 SEPARATE = ("--cop-format", "COP2", "--separate-io-regions")
 
@@ -216,6 +221,36 @@ def test_our_file_and_its_source_have_no_difference(target: str) -> None:
     result = diff(DIGITS, ours(target), seed=2)
     assert result.first is None
     assert len(result.compared) + len(result.skipped) >= 8
+
+
+def _relabeled() -> bytes:
+    """A convolution whose result is reshaped and handed over as uint8: the convolution writes uint8."""
+    b, random = ModelBuilder(), np.random.default_rng(4)
+    x = b.input((1, 6, 6, 8), I8, scale=0.5)
+    weights = b.constant(random.integers(-9, 9, (4, 1, 1, 8)).astype(np.int8), scale=0.1)
+    bias = b.constant(np.zeros(4, np.int32), scale=0.05)
+    x = b.op("CONV_2D", [x, weights, bias], (1, 6, 6, 4), I8, 0.7, 9, attributes=at.Conv2DOptions(at.Padding.VALID, 1, 1))
+    x = b.op("RESHAPE", [x, b.constant(np.array([1, 144], np.int32))], (1, 144), I8, 0.7, 9)
+    b.output(b.op("QUANTIZE", [x], (1, 144), DType.UINT8, 0.7, 137))
+    return b.build()
+
+
+def _transposed() -> bytes:
+    """A map whose first two axes are swapped between two sums: it is written with rows closer together than columns."""
+    b = ModelBuilder()
+    x = b.input((1, 4, 16, 40), I8, scale=0.5)
+    x = b.op("ADD", [x, x], (1, 4, 16, 40), I8, 0.9)
+    x = b.op("TRANSPOSE", [x, b.constant(np.array([0, 2, 1, 3], np.int32))], (1, 16, 4, 40), I8, 0.9)
+    b.output(b.op("ADD", [x, x], (1, 16, 4, 40), I8, 1.7, attributes=at.AddOptions()))
+    return b.build()
+
+
+@pytest.mark.parametrize("model", [_relabeled, _transposed])
+def test_maps_in_another_type_or_order_than_their_tensor_have_no_difference(model: Callable[[], bytes]) -> None:
+    content = model()
+    result = diff(content, npu.compile(content).content)
+    assert result.first is None
+    assert len(result.compared) >= 2
 
 
 def test_inner_maps_of_a_file_of_vela_are_compared() -> None:
