@@ -2,84 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage
-from npu.compiler.layout import reads, views
-from npu.isa.operations import PoolingMode, Upscale
+from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, View, WindowStep
+from npu.compiler.layout import reads
+from npu.isa.operations import PoolingMode
 
 _LONGEST = 8
-"""Steps of the longest chain that is tried."""
+"""Maps that a chain makes at most, the last one included."""
 _LONGEST_WITH_BRANCHES = 12
+_MOST_STEPS = 64
+"""Steps that make them: parts of maps and borders have their own."""
 
 
 def chains_around(steps: Sequence[Step], number: int, *, has_branches: bool) -> Iterator[tuple[int, int]]:
     """First and last step of every chain that has step `number` or a neighbour of it in it.
 
-    `has_branches` tells whether a map may have several readers, all in the chain: branches that meet again.
+    `has_branches` tells whether a map may have readers that do not make the next one, all in the chain: branches that meet
+    again.
     """
-    readers, longest = readers_of(steps), _LONGEST_WITH_BRANCHES if has_branches else _LONGEST
-    for first in range(max(number - longest, 0), min(number + 1, len(steps) - 2) + 1):
-        latest = 0
-        for last in range(first + 1, min(first + longest, len(steps))):
-            own = readers[last - 1]
-            if not own or not (has_branches or own == (last,)):
-                break
-            latest = max(latest, own[-1])
-            if latest <= last and last >= number - 1:
+    uses = uses_of(steps)
+    for first in range(max(number - _MOST_STEPS, 0), min(number + 1, len(steps) - 2) + 1):
+        for last in _ends(steps, uses, first, has_branches=has_branches):
+            if last >= number - 1:
                 yield first, last
 
 
-def is_line(steps: Sequence[Step]) -> bool:
-    """Whether every step of a chain reads the result of the one before it, and nobody else does."""
-    return all(own == (number + 1,) for number, own in enumerate(readers_of(steps)[:-1]))
+class MapUses:
+    """The steps that write and read a map, and whether it can be made in stripes if they all are."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.writers, self.readers = list[int](), list[int]()
+        self.is_divisible = not storage.is_boundary and storage.data is None and not storage.is_rolling
+
+    def add(self, number: int, step: Step, view: View) -> None:
+        """A step that writes or reads it as a view.
+
+        A map of one row that is broadcast over the step's rows is needed whole for each of them.
+        """
+        (self.writers if view is step.ofm else self.readers).append(number)
+        is_broadcast = isinstance(step, ElementwiseStep) and view.shape[0] != step.ofm.shape[0]
+        self.is_divisible = self.is_divisible and _is_divisible(step) and view.row_places is not None and not is_broadcast
 
 
-def readers_of(steps: Sequence[Step]) -> list[tuple[int, ...]]:
-    """For every step those behind it that read its result; none where anything else does, or where it cannot be cut in rows."""
-    uses, readers = _uses(steps), [list[int]() for _ in steps]
-    made = {step.ofm.storage: number for number, step in enumerate(steps)}
+def uses_of(steps: Sequence[Step]) -> dict[Storage, MapUses]:
+    """How each storage is used."""
+    uses: dict[Storage, MapUses] = {}
     for number, step in enumerate(steps):
-        for storage in {view.storage for view in reads(step)}:
-            if made.get(storage, number) < number:
-                readers[made[storage]].append(number)
-    return [
-        tuple(own) if own and _is_read_by_rows(step, [steps[number] for number in own], uses) else ()
-        for step, own in zip(steps, readers, strict=True)
-    ]
+        for view in (*reads(step), step.ofm):
+            uses.setdefault(view.storage, MapUses(view.storage)).add(number, step, view)
+    return uses
 
 
-def _uses(steps: Sequence[Step]) -> Mapping[Storage, int]:
-    """How many views of each storage there are."""
-    count: dict[Storage, int] = {}
-    for step in steps:
-        for view in views(step):
-            count[view.storage] = count.get(view.storage, 0) + 1
-    return count
+def _ends(steps: Sequence[Step], uses: dict[Storage, MapUses], first: int, *, has_branches: bool) -> Iterator[int]:
+    """The last step of every chain that begins at `first`."""
+    longest, latest = _LONGEST_WITH_BRANCHES if has_branches else _LONGEST, 0
+    made = [steps[first].ofm.storage]
+    if first and steps[first - 1].ofm.storage is made[0]:
+        return
+    for last in range(first, min(first + _MOST_STEPS, len(steps))):
+        step, storage = steps[last], steps[last].ofm.storage
+        if last > first and storage is not steps[last - 1].ofm.storage:
+            before = uses[steps[last - 1].ofm.storage]
+            if not before.is_divisible or before.writers[0] < first:
+                return
+            latest = max(latest, before.writers[-1], *before.readers)
+            made += [storage] if storage not in made else []
+        is_line = all(view.storage in (made[-2:]) for view in reads(step) if view.storage in made)
+        if not _is_divisible(step) or len(made) > longest or not (has_branches or is_line):
+            return
+        goes_on = last + 1 < len(steps) and steps[last + 1].ofm.storage is storage and _is_divisible(steps[last + 1])
+        if len(made) > 1 and latest <= last and not goes_on and _has_rows(steps[first : last + 1]):
+            yield last
 
 
-def _is_read_by_rows(producer: Step, consumers: Sequence[Step], uses: Mapping[Storage, int]) -> bool:
-    """Whether the map between steps is theirs alone and can be made in stripes.
+def _has_rows(chain: Sequence[Step]) -> bool:
+    """Whether what a chain makes of its result can be cut in rows."""
+    views = [step.ofm for step in chain if step.ofm.storage is chain[-1].ofm.storage]
+    return len(views) == 1 or all(view.row_places for view in views)
 
-    A map of one row that is broadcast over the consumer's rows is needed whole for each of them.
-    """
-    storage = producer.ofm.storage
-    if storage.is_boundary or not all(map(_is_divisible, (producer, *consumers))):
-        return False
-    inputs = [(step, view) for step in consumers for view in reads(step) if view.storage is storage]
-    if any(isinstance(step, ElementwiseStep) and view.shape[0] != step.ofm.shape[0] for step, view in inputs):
-        return False
-    is_all = uses[storage] == 1 + len(inputs)
-    return is_all and all(view.is_whole for view in (producer.ofm, *(view for _, view in inputs)))
+
+def is_line(steps: Sequence[Step]) -> bool:
+    """Whether every step of a chain makes all of a map from that of the one before it, which nobody else reads."""
+    uses = uses_of(steps)
+    return not any(isinstance(step, WindowStep) and step.upscaling > 1 for step in steps) and all(
+        step.ofm.is_whole
+        and uses[step.ofm.storage].writers == [number]
+        and uses[step.ofm.storage].readers == [number + 1]
+        and all(view.is_whole for view in reads(steps[number + 1]) if view.storage is step.ofm.storage)
+        for number, step in enumerate(steps[:-1])
+    )
 
 
 def _is_divisible(step: Step) -> bool:
     """Whether rows of the step's result depend on a window of rows of its inputs.
 
-    An average without a scale divides by the elements that are no padding, whichever rows are made with it.
+    An average without a scale divides by the elements that are no padding, whichever rows are made with it. Windows over rows
+    that the step sees twice begin at every one of them.
     """
-    if isinstance(step, PoolingStep):
-        return step.mode is not PoolingMode.REDUCE_SUM and step.upscale is Upscale.NONE
-    if isinstance(step, ConvolutionStep):
-        return step.upscale is Upscale.NONE
+    if isinstance(step, PoolingStep) and step.mode is PoolingMode.REDUCE_SUM:
+        return False
+    if isinstance(step, PoolingStep | ConvolutionStep):
+        return step.upscaling == 1 or step.kernel.stride_y == 1
     return isinstance(step, ElementwiseStep)

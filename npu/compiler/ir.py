@@ -83,6 +83,17 @@ class View:
         return self.pitch or (self.full[1] * self.full[2], self.full[2])
 
     @property
+    def row_places(self) -> tuple[int, int] | None:
+        """The row of the storage at which it begins, and how far apart its rows are; None if they are no parts of rows."""
+        _, width, depth = self.storage.shape
+        if self.pitch is None:
+            return (self.offset[0], 1) if self.full == self.storage.shape else None
+        first, within = divmod(self.offset[2], width * depth)
+        apart, rest = divmod(self.pitch[0], width * depth)
+        end = within + (self.shape[1] - 1) * self.pitch[1] + self.shape[2]
+        return (first, apart) if apart and not rest and end <= width * depth and self.offset[:2] == (0, 0) else None
+
+    @property
     def is_whole(self) -> bool:
         """Whether it is all of its storage, in the storage's own shape."""
         return self.full == self.storage.shape == self.shape and self.pitch is None and not self.storage.is_rolling
@@ -133,6 +144,11 @@ class WindowStep(Step):
     kernel: KernelWindow = _ONE_BY_ONE
     padding: IfmPadding = _NO_PADDING
     upscale: Upscale = Upscale.NONE
+
+    @property
+    def upscaling(self) -> int:
+        """Rows that the kernel sees of one row of the IFM."""
+        return 1 if self.upscale is Upscale.NONE else 2
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

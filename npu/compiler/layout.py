@@ -92,8 +92,11 @@ def feature_map(
         steps = (row * size, pixel * size, steps[2])
     start = address + element_offset(y, x, c, steps, size)
     above, wrapped = height, 0
-    if view.storage.is_rolling and y + height > view.storage.shape[0]:
-        above, wrapped = view.storage.shape[0] - y, address + element_offset(0, x, c, steps, size)
+    if view.storage.is_rolling and view.row_places:
+        first, apart = view.row_places
+        until = -((first - view.storage.shape[0]) // apart)
+        if height > until:
+            above, wrapped = until, start - (view.storage.shape[0] // apart - until) * steps[0]
     return FeatureMap(
         region=region, height=height, width=width, depth=depth, element=view.element, layout=layout,
         zero_point=view.zero_point, addresses=(start, 0, wrapped, 0), tile_height_0=above, tile_height_1=above,

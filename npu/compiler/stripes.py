@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from npu.compiler.allocate import round_up
 from npu.compiler.ir import ElementwiseStep, Step, Storage, View, WindowStep
-from npu.compiler.layout import reads
+from npu.compiler.layout import reads, views
 from npu.records import dataclass, replace
 
 
@@ -21,38 +23,60 @@ class RowRange:
         return self.end - self.start
 
 
+_NONE = RowRange(0, 0)
+
+
 def in_stripes(chain: Sequence[Step], stripes: int, *, is_rolling: bool) -> tuple[Step, ...] | None:
-    """A chain in stripes of the last one's rows; None if there are fewer rows.
+    """A chain in stripes of the rows that it makes of its result; None if there are fewer rows.
 
     Rows that two stripes read are kept in rolling buffers, or else made twice: that only where the chain has no branches.
     """
-    height = chain[-1].ofm.shape[0]
-    if stripes > height:
+    made = _rows_of_result(chain)
+    if stripes > made.count:
         return None
-    rows = -(-height // stripes)
-    cut = [RowRange(start, min(start + rows, height)) for start in range(0, height, rows)]
-    return tuple(_roll(chain, cut) if is_rolling else [step for own in cut for step in _stripe(chain, own)])
+    rows = -(-made.count // stripes)
+    cut = [RowRange(start, min(start + rows, made.end)) for start in range(made.start, made.end, rows)]
+    return tuple(
+        _roll(chain, cut) if is_rolling else [step for own in cut for step in _stripe(chain, _seen(chain[-1].ofm, own))]
+    )
+
+
+def _rows_of_result(chain: Sequence[Step]) -> RowRange:
+    """Rows of what the last step writes that the steps of a chain make."""
+    views = [step.ofm for step in chain if step.ofm.storage is chain[-1].ofm.storage]
+    rows = [_stored(view, RowRange(0, view.shape[0])) for view in views]
+    return RowRange(min(own.start for own in rows), max(own.end for own in rows))
+
+
+def _stored(view: View, rows: RowRange) -> RowRange:
+    """The rows of the storage, from the first to the last, that rows of a view are."""
+    first, apart = view.row_places or (0, 1)
+    return RowRange(first + rows.start * apart, first + (rows.end - 1) * apart + 1)
+
+
+def _seen(view: View, rows: RowRange) -> RowRange:
+    """The rows of a view that are among rows of the storage."""
+    first, apart = view.row_places or (0, 1)
+    start, end = (min(max(-((first - row) // apart), 0), view.shape[0]) for row in (rows.start, rows.end))
+    return RowRange(start, max(start, end))
 
 
 def reads_rows_later(chain: Sequence[Step]) -> bool:
     """Whether every step of a line has rows to make for the second half of the last one's, besides those for the first."""
-    rows = RowRange(0, -(-chain[-1].ofm.shape[0] // 2))
-    for step in reversed(chain):
-        if rows.end >= step.ofm.shape[0]:
-            return False
-        rows = input_rows(step, rows)
-    return True
+    made = _rows_of_result(chain)
+    halves = [RowRange(made.start, made.start - (-made.count // 2)), made]
+    _, second = _new_rows(chain, _readers_within(chain), halves)
+    return all(rows.count for rows in second.values())
 
 
 def _roll(chain: Sequence[Step], cut: Sequence[RowRange]) -> list[Step]:
     """A chain in stripes of its result, whose maps in between are rolling buffers: every row is made once."""
-    readers = _readers_within(chain)
-    stripes = list(_new_rows(chain, readers, cut))
-    buffers: dict[Storage, Storage] = {}
-    for position, step in enumerate(chain[:-1]):
-        old = step.ofm.storage
-        height = _rows_kept(chain, readers[position], position, stripes)
-        buffers[old] = Storage(f"{old.name} rolling", (height, *old.shape[1:]), old.element, is_rolling=True)
+    stripes = list(_new_rows(chain, _readers_within(chain), cut))
+    result = chain[-1].ofm.storage
+    buffers = {
+        old: Storage(f"{old.name} rolling", (_rows_kept(chain, old, stripes), *old.shape[1:]), old.element, is_rolling=True)
+        for old in dict.fromkeys(step.ofm.storage for step in chain if step.ofm.storage is not result)
+    }
     return [
         _rolling_part(step, rows, buffers)
         for stripe in stripes
@@ -61,43 +85,58 @@ def _roll(chain: Sequence[Step], cut: Sequence[RowRange]) -> list[Step]:
     ]
 
 
-def _readers_within(chain: Sequence[Step]) -> list[list[int]]:
-    """For every step of a chain those that read its result."""
-    return [
-        [number for number, other in enumerate(chain) if any(view.storage is step.ofm.storage for view in reads(other))]
-        for step in chain
-    ]
+def _readers_within(chain: Sequence[Step]) -> list[int]:
+    """For every step of a chain how many read what it writes."""
+    read = [view.storage for step in chain for view in {id(view.storage): view for view in reads(step)}.values()]
+    return [sum(storage is step.ofm.storage for storage in read) for step in chain]
 
 
-def _needed_rows(chain: Sequence[Step], readers: Sequence[int], stripe: Mapping[int, RowRange]) -> RowRange:
-    """Rows of a map that those who read it need for theirs."""
-    needed = [input_rows(chain[number], stripe[number]) for number in readers if stripe[number].count]
-    return RowRange(min(rows.start for rows in needed), max(rows.end for rows in needed)) if needed else RowRange(0, 0)
-
-
-def _rows_kept(chain: Sequence[Step], readers: Sequence[int], position: int, stripes: Sequence[Mapping[int, RowRange]]) -> int:
-    """Rows that a rolling buffer holds: from the first that a stripe needs to the last that was made until then."""
-    done = most = 0
+def _rows_kept(chain: Sequence[Step], storage: Storage, stripes: Sequence[Mapping[int, RowRange]]) -> int:
+    """Rows that a rolling buffer holds: from the first that a stripe makes or needs to the last that was made until then."""
+    uses = [(number, step, view) for number, step in enumerate(chain) for view in views(step) if view.storage is storage]
+    end = most = 0
     for stripe in stripes:
-        done = max(done, stripe[position].end)
-        needed = _needed_rows(chain, readers, stripe)
-        most = max(most, stripe[position].count, done - needed.start if needed.count else 0)
-    return most
+        own = [(view is step.ofm, _touched(step, view, stripe[number])) for number, step, view in uses if stripe[number].count]
+        end = max([end, *(rows.end for is_made, rows in own if is_made)])
+        most = max([most, *(end - rows.start for _, rows in own)])
+    return min(round_up(most, math.lcm(*((view.row_places or (0, 1))[1] for _, _, view in uses))), storage.shape[0])
 
 
-def _new_rows(
-    chain: Sequence[Step], readers: Sequence[Sequence[int]], cut: Sequence[RowRange]
-) -> Iterator[dict[int, RowRange]]:
-    """For every stripe of the last step's rows those that each step has to make for it, besides what it made before."""
-    done = [0] * len(chain)
+def _touched(step: Step, view: View, rows: RowRange) -> RowRange:
+    """The rows of a view's storage that a step uses for some of its rows."""
+    return _stored(view, rows if view is step.ofm else input_rows(step, rows))
+
+
+def _new_rows(chain: Sequence[Step], readers: Sequence[int], cut: Sequence[RowRange]) -> Iterator[dict[int, RowRange]]:
+    """For every stripe of the result's rows those that each step has to make for it, besides what it made before."""
+    done, result = [0] * len(chain), chain[-1].ofm.storage
     for rows in cut:
-        new = {len(chain) - 1: rows}
-        for position in range(len(chain) - 2, -1, -1):
-            needed = _needed_rows(chain, readers[position], new)
-            start = max(needed.start, done[position]) if len(readers[position]) == 1 else done[position]
-            new[position] = RowRange(start, max(needed.end, start))
-            done[position] = max(done[position], needed.end)
+        needed: dict[Storage, RowRange] = {result: rows}
+        new: dict[int, RowRange] = {}
+        for position, step in reversed(list(enumerate(chain))):
+            own = _whole_pairs(step, _seen(step.ofm, needed.get(step.ofm.storage, _NONE)))
+            start = max(own.start, done[position]) if readers[position] == 1 else done[position]
+            new[position] = RowRange(start, max(own.end, start))
+            done[position] = max(done[position], own.end)
+            if new[position].count:
+                _need(needed, step, new[position])
         yield dict(sorted(new.items()))
+
+
+def _whole_pairs(step: Step, rows: RowRange) -> RowRange:
+    """Rows of a step's result; where it reads its input upscaled, more of them so that windows begin at rows of the input."""
+    if not (isinstance(step, WindowStep) and step.upscaling > 1):
+        return rows
+    before, after = ((row - step.padding.top) % step.upscaling for row in (rows.start, rows.end))
+    return RowRange(max(rows.start - before, 0), min(rows.end + after, step.ofm.shape[0]))
+
+
+def _need(needed: dict[Storage, RowRange], step: Step, rows: RowRange) -> None:
+    """Add what a step reads for rows of its result."""
+    for view in reads(step):
+        own = _touched(step, view, rows)
+        known = needed.get(view.storage, own)
+        needed[view.storage] = RowRange(min(known.start, own.start), max(known.end, own.end))
 
 
 def _rolling_part(step: Step, rows: RowRange, buffers: Mapping[Storage, Storage]) -> Step:
@@ -112,9 +151,11 @@ def _rolling_part(step: Step, rows: RowRange, buffers: Mapping[Storage, Storage]
 
 
 def _in_buffer(view: View, buffer: Storage, rows: RowRange) -> View:
-    """Rows of a whole map that is in a rolling buffer."""
-    offset = (rows.start % buffer.shape[0], 0, 0)
-    return replace(view, storage=buffer, full=buffer.shape, offset=offset, shape=(rows.count, *view.shape[1:]))
+    """Rows of a map that is in a rolling buffer."""
+    height, width, depth = buffer.shape
+    row, shape = _stored(view, rows).start % height, (rows.count, *view.shape[1:])
+    offset = (row, *view.offset[1:]) if view.pitch is None else (0, 0, view.offset[2] % (width * depth) + row * width * depth)
+    return replace(view, storage=buffer, full=buffer.shape, offset=offset, shape=shape)
 
 
 def _stripe(chain: Sequence[Step], rows: RowRange) -> list[Step]:
@@ -162,7 +203,7 @@ def _rows_of(step: Step, rows: RowRange, ofm: View, input_of: Callable[[View], V
         return replace(step, ifm=input_of(step.ifm), ifm2=ifm2, ofm=ofm)
     assert isinstance(step, WindowStep)
     start, end = _window(step, rows)
-    top, bottom = max(0, -start), max(0, end - step.ifm.shape[0])
+    top, bottom = max(0, -start), max(0, end - step.ifm.shape[0] * step.upscaling)
     return replace(step, ifm=input_of(step.ifm), ofm=ofm, padding=replace(step.padding, top=top, bottom=bottom))
 
 
@@ -171,7 +212,7 @@ def input_rows(step: Step, rows: RowRange) -> RowRange:
     if not isinstance(step, WindowStep):
         return rows
     start, end = _window(step, rows)
-    return RowRange(max(start, 0), min(end, step.ifm.shape[0]))
+    return RowRange(max(start // step.upscaling, 0), min(-(-end // step.upscaling), step.ifm.shape[0]))
 
 
 def _window(step: WindowStep, rows: RowRange) -> tuple[int, int]:

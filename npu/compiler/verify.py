@@ -108,9 +108,9 @@ def _step(step: Step, written: set[Storage]) -> Iterator[str]:
 
 def _view(view: View) -> Iterator[str]:
     size = view.storage.shape[0] * view.storage.shape[1] * view.storage.shape[2]
-    rows = view.storage.shape[0]
-    if view.storage.is_rolling and rows < view.offset[0] + view.shape[0] <= rows + min(view.offset[0], rows - 1):
-        view = replace(view, offset=(0, *view.offset[1:]), shape=(rows, *view.shape[1:]))
+    if view.storage.is_rolling and view.row_places:
+        yield from _rolling(view, *view.row_places)
+        view = replace(view, shape=(1, *view.shape[1:]))
     low = any(offset < 0 or extent < 1 for offset, extent in zip(view.offset, view.shape, strict=True))
     last = view.offset[2] + view.shape[2] - 1
     last += sum(
@@ -121,6 +121,13 @@ def _view(view: View) -> Iterator[str]:
         yield f"box {view.offset} of extent {view.shape} must lie in {view.storage.name!r} of {view.storage.shape}"
     if view.element.bits != view.storage.element.bits:
         yield f"elements of {view.storage.name!r} must have {view.storage.element.bits} bits, got {view.element.bits}"
+
+
+def _rolling(view: View, first: int, apart: int) -> Iterator[str]:
+    """Rows of a rolling buffer may go on at its first one, which keeps them apart and meets none of them again."""
+    rows, last = view.storage.shape[0], first + (view.shape[0] - 1) * apart
+    if last >= rows and (last >= rows + first or rows % apart):
+        yield f"rows {first} to {last} by {apart} must lie once in the {rows} rows of {view.storage.name!r}"
 
 
 def _elementwise(step: ElementwiseStep) -> Iterator[str]:

@@ -41,7 +41,7 @@ def run_step(step: Step, memory: dict[Storage, np.ndarray]) -> None:
     assert values.shape == step.ofm.shape, (step, values.shape)
     made = _output_stage(step, values)
     if step.ofm.storage.is_rolling:
-        _rolling(memory, step.ofm)[_rolling_rows(step.ofm)] = made
+        _cells(memory, step.ofm.storage)[_rolling(step.ofm)] = made
     else:
         _box(memory, step.ofm)[...] = made
 
@@ -74,21 +74,18 @@ def _box(memory: dict[Storage, np.ndarray], view: View) -> np.ndarray:
 def _read(memory: dict[Storage, np.ndarray], view: View) -> np.ndarray:
     """Values minus zero point; 32-bit maps have none."""
     zero_point = 0 if view.element.bits == 32 else view.zero_point
-    box = _rolling(memory, view)[_rolling_rows(view)] if view.storage.is_rolling else _box(memory, view)
+    box = _cells(memory, view.storage)[_rolling(view)] if view.storage.is_rolling else _box(memory, view)
     return box.astype(np.int64) - zero_point
 
 
-def _rolling(memory: dict[Storage, np.ndarray], view: View) -> np.ndarray:
-    """All of a rolling buffer, of which views are whole rows."""
-    assert view.shape[1:] == view.storage.shape[1:], view
-    return _cells(memory, view.storage).reshape(view.storage.shape)
-
-
-def _rolling_rows(view: View) -> np.ndarray:
-    """The buffer's rows that a view has one after the other; none twice."""
-    height = view.storage.shape[0]
-    assert view.shape[0] <= height, view
-    return (view.offset[0] + np.arange(view.shape[0])) % height
+def _rolling(view: View) -> np.ndarray:
+    """Which cells of a rolling buffer a view's elements are: behind the last row follows the first; no cell is met twice."""
+    height, width, depth = view.storage.shape
+    pitches = (*(view.pitch or (width * depth, depth)), 1)
+    at = [(start + np.arange(extent)) * pitch for start, extent, pitch in zip(view.offset, view.shape, pitches, strict=True)]
+    cells = (at[0][:, None, None] + at[1][:, None] + at[2]) % (height * width * depth)
+    assert np.unique(cells).size == cells.size, view
+    return cells
 
 
 def rounding_shift(product: np.ndarray, shift: np.ndarray | int, mode: Rounding) -> np.ndarray:

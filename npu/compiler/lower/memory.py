@@ -109,7 +109,7 @@ def lower_pad(builder: Builder, op: Op) -> None:
     for number, y in enumerate(images(target, math.prod(builder.tensor(own).shape[:-3]))):
         x = _map_under(number, shape[:-3], amounts[:-3])
         if x is None:
-            _fill(builder, maps[0], y, value)
+            _fill(builder, maps[0], y, 0, value)
         else:
             offset = (before[0], before[1], before[2])
             if not is_nested:
@@ -144,19 +144,24 @@ def _fill_around(builder: Builder, source: View, target: View, before: MapShape,
             if last > first:
                 offset = [last_low if i != axis else first for i, last_low in enumerate(low)]
                 shape = [h - o if i != axis else last - first for i, (h, o) in enumerate(zip(high, low, strict=True))]
-                _fill(builder, source, crop(target, as_shape(offset), as_shape(shape)), value)
+                _fill(builder, source, crop(target, as_shape(offset), as_shape(shape)), offset[0] - before[0], value)
         low[axis], high[axis] = start, end
 
 
-def _fill(builder: Builder, source: View, target: View, value: int) -> None:
-    """Set a box to a value: copies of anything readable, clamped to that value, so that no constant is needed."""
+def _fill(builder: Builder, source: View, target: View, row: int, value: int) -> None:
+    """Set a box to a value: copies of anything readable, clamped to that value, so that no constant is needed.
+
+    It begins at `row` of the source, which may be beside it: the nearest rows are read, which are there when a map is made row
+    by row.
+    """
     tile = tuple(min(a, b) for a, b in zip(source.shape, target.shape, strict=True))
     for y in range(0, target.shape[0], tile[0]):
         for x in range(0, target.shape[1], tile[1]):
             for c in range(0, target.shape[2], tile[2]):
                 rest = (target.shape[0] - y, target.shape[1] - x, target.shape[2] - c)
                 shape = as_shape([min(a, b) for a, b in zip(tile, rest, strict=True)])
-                builder.fill(crop(source, (0, 0, 0), shape), crop(target, (y, x, c), shape), value)
+                nearest = min(max(row + y, 0), source.shape[0] - shape[0])
+                builder.fill(crop(source, (nearest, 0, 0), shape), crop(target, (y, x, c), shape), value)
 
 
 def constant_values(builder: Builder, tensor: int) -> list[int]:
