@@ -32,7 +32,7 @@ from npu.toolchain.labels import execution_errors_at, known_map
 from npu.toolchain.origin import check_ends
 from npu.toolchain.run import Inputs, execute
 from npu.toolchain.session import Session
-from npu.toolchain.sources import Source, is_raw, load, load_compiled, model_name
+from npu.toolchain.sources import Source, is_raw, load, load_compiled, model_name, settled
 from npu.toolchain.tensors import Recorder, Written, offset_in
 from sim.container import CompiledFile
 from sim.delegate import EthosUDelegate
@@ -84,7 +84,7 @@ def diff(
     Operators of a file that does not name them are matched to those of the source, by the compiler's debug database if one is
     given. ModelError if the two do not belong together.
     """
-    source, made = load(reference), load_compiled(compiled)
+    source, made = settled(load(reference)), settled(load_compiled(compiled))
     if is_compiled(source):
         raise ModelError(
             f"{model_name(reference)}: must be the plain source model, but it holds compiled operators; compare each compiled "

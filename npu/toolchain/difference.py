@@ -13,7 +13,7 @@ from npu.runtime.operator import LOOP_LIMIT, RuntimeOptions
 from npu.toolchain.origin import check_ends
 from npu.toolchain.run import execute, run
 from npu.toolchain.session import Session
-from npu.toolchain.sources import Source, is_compiled_file, load, load_plain, model_name
+from npu.toolchain.sources import Source, is_compiled_file, load, load_plain, model_name, settled
 
 
 def largest_difference(
@@ -25,9 +25,9 @@ def largest_difference(
     """
     if source is None and is_compiled_file(model):
         raise UserError(f"{model_name(model)}: cannot be compared with the reference without its source; give --source")
-    reference = load_plain(model if source is None else source)
+    reference = settled(load_plain(model if source is None else source))
     if source is not None:
-        check_ends(reference.graphs[0], load(model).graphs[0], model_name(source), model_name(model))
+        check_ends(reference.graphs[0], settled(load(model)).graphs[0], model_name(source), model_name(model))
     interpreter = CpuInterpreter(model=reference, options=RuntimeOptions(while_limit=LOOP_LIMIT))
     _, expected, _ = execute(interpreter, reference.graphs[0], inputs, seed)
     made = run(model, session, inputs, seed=seed).outputs

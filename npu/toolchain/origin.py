@@ -10,7 +10,7 @@ from npu.records import dataclass
 from npu.reports.operator_map import GUESSED, LIKELY, SURE, OperatorMap, map_of_file, stored_map
 from npu.reports.source_match import match_source
 from npu.reports.vela_database import VelaDatabase, map_of_database, read_database
-from npu.toolchain.sources import Source, contents, digest, load_plain, model_name
+from npu.toolchain.sources import Source, contents, digest, load_plain, model_name, settled
 from sim.container import CompiledFile
 
 
@@ -35,7 +35,7 @@ class Origin:
         if self.source is None:
             assert database is not None
             return map_of_database(file, database)
-        return map_to_source(file, load_plain(self.source), database, (name, model_name(self.source)))
+        return map_to_source(file, settled(load_plain(self.source)), database, (name, model_name(self.source)))
 
 
 def map_to_source(file: CompiledFile, source: Model, database: VelaDatabase | None, names: tuple[str, str]) -> OperatorMap:

@@ -108,7 +108,7 @@ def folded(source: Model) -> Model:
 
 
 def settled(source: Model) -> Model:
-    """A compiled file with the sizes that its entry leaves open, which say what its operators on the CPU cost."""
+    """The model with the sizes that its entry leaves open: those of its ends, and what operators on the CPU cost."""
     if _is_settled(source):
         return source
     from npu.fixes.constants import with_settled_sizes  # as above

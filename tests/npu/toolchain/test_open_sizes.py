@@ -77,3 +77,10 @@ def test_a_size_that_is_not_left_open_stays_the_contradiction_that_it_is(signatu
     y = b.op("RESHAPE", [x, wanted], tuple(max(size, 1) for size in signature), I8, 0.5, shape_signature=signature)
     b.output(b.op("RELU", [y], tuple(max(size, 1) for size in signature), I8, 0.5, shape_signature=signature))
     assert {op.device for op in npu.check(b.build()).ops} == {Device.CPU}
+
+
+def test_a_model_whose_output_has_an_open_size_is_compared_with_its_file() -> None:
+    content = _projection()
+    result = npu.diff(content, npu.compile(content).content)
+    assert result.first is None
+    assert result.compared != ()
