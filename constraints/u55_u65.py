@@ -236,6 +236,8 @@ HARDWARE = (
     Rule("N-RED-2", REDUCTIONS, AtMost(65536), "elements behind each other that are compared must be {limit}",
          seen.compared_elements, fix="reduce in two steps"),
     Rule("N-TILE-1", ("TILE",), CONSTANT, *_constants("multiples", (1, "multiples"))),
+    Rule("N-BATCH-1", ("BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND"), CONSTANT,
+         *_constants("block, and paddings or crops,", (1, "block"), (2, "paddings or crops"))),
     Rule("N-MIR-1", ("MIRROR_PAD",), CONSTANT, *_constants("padding tensor", (1, "padding tensor"))),
     Rule("N-MIR-2", ("MIRROR_PAD",), OneOf(((1, 2), (2, 2), (3, 2), (4, 2), (5, 2)), others=((0, 2), (6, 2))),
          "padding tensor must have shape {limit}", observe.paddings_shape),

@@ -193,6 +193,15 @@ def tiled(*, fixed: bool = True) -> Model:
     return ops.op_model("TILE", [ops.tensor(MAP), table], [ops.tensor((1, 16, 8, 12))], options.TileOptions())
 
 
+def in_batches(kind: str = "SPACE_TO_BATCH_ND", *, fixed: bool = True) -> Model:
+    block, pads = ops.constant((2,)), ops.constant(((1, 1),))
+    space, batches = ops.tensor((1, 8, 4)), ops.tensor((2, 5, 4))
+    pads = pads if fixed else replace(pads, data=None)
+    if kind == "SPACE_TO_BATCH_ND":
+        return ops.op_model(kind, [space, block, pads], [batches], options.SpaceToBatchNDOptions())
+    return ops.op_model(kind, [batches, block, pads], [space], options.BatchToSpaceNDOptions())
+
+
 def mirrored(table: Any = ((0, 0), (1, 2), (0, 1), (0, 0)), *, fixed: bool = True) -> Model:
     pads = ops.constant(table) if fixed else replace(ops.constant(table), data=None)
     shape = (1, 300, 8, 4, 2, 2)[: len(table)] if len(table) != 3 else (300, 8, 4)
@@ -252,6 +261,7 @@ MINIMAL = {
     "EXP": ops.unary("EXP"),
     "GELU": ops.op_model("GELU", [ops.tensor(MAP)], [ops.tensor(MAP)], options.GeluOptions()),
     "LOG": ops.unary("LOG"),
+    **{kind: in_batches(kind) for kind in ("BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND")},
     "MIRROR_PAD": mirrored(),
     "NEG": ops.unary("NEG"),
     "PRELU": slopes(),
@@ -434,6 +444,7 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-RED-1": lambda v: reduced(fixed=v == "constant"),
     "N-RED-2": compared,
     "N-TILE-1": lambda v: tiled(fixed=v == "constant"),
+    "N-BATCH-1": lambda v: in_batches(fixed=v == "constant"),
     "N-MIR-1": lambda v: mirrored(fixed=v == "constant"),
     "N-MIR-2": lambda v: mirrored(((0, 0),) * v[0]),
     "N-MIR-4": lambda v: mirrored(((0, 0), (v, 0), (0, 0), (0, 0))),

@@ -102,11 +102,18 @@ def lower_pad(builder: Builder, op: Op) -> None:
     own = op.outputs[0]
     value = constant_values(builder, op.inputs[2])[0] if op.kind == "PADV2" else builder.zero_point(own)
     shape = builder.tensor(op.inputs[0]).shape
+    pad_maps(builder, builder.input(op.inputs[0]), builder.output(own), shape, amounts, value)
+
+
+def pad_maps(
+    builder: Builder, source: View, target: View, shape: Sequence[int], amounts: Sequence[tuple[int, int]], value: int
+) -> None:
+    """Write `source`, which holds a tensor of `shape`, into `target` with `amounts` of `value` around it; it may lie there."""
     before = (0, 0, 0, *(b for b, _ in amounts))[-3:]
-    source, target = builder.input(op.inputs[0]), builder.output(own)
     is_nested = source.storage is target.storage
     maps = images(source, math.prod(shape[:-3]))
-    for number, y in enumerate(images(target, math.prod(builder.tensor(own).shape[:-3]))):
+    count = math.prod(extent + sum(pair) for extent, pair in zip(shape[:-3], amounts[:-3], strict=True))
+    for number, y in enumerate(images(target, count)):
         x = _map_under(number, shape[:-3], amounts[:-3])
         if x is None:
             _fill(builder, maps[0], y, 0, value)
@@ -171,7 +178,13 @@ def constant_values(builder: Builder, tensor: int) -> list[int]:
 
 def _take(builder: Builder, source: int, target: int, offset: Sequence[int], shape: Sequence[int]) -> None:
     """Let tensor `target` be the box of tensor `source`; copies where the box lies in several pieces."""
-    full, whole = builder.tensor(source).shape, builder.input(source)
+    take_box(builder, builder.input(source), builder.tensor(source).shape, target, offset, shape)
+
+
+def take_box(
+    builder: Builder, whole: View, full: Sequence[int], target: int, offset: Sequence[int], shape: Sequence[int]
+) -> None:
+    """Let tensor `target` be the box of what `whole` holds as a tensor of shape `full`."""
     boxes = box(offset, shape, full)
     cut = [axis for axis, extent in enumerate(full) if shape[axis] != extent]
     if len(boxes) > 1 and len(cut) == 1 and whole.is_dense:
