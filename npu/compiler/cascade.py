@@ -131,12 +131,11 @@ class _Search:
         return self._stripes[key]
 
     def _peak_with(self, state: _CutState, number: int, candidate: CutProgram, chain: tuple[int, int]) -> int:
-        """The most that is live during a new cascade, or at the step of the peak before it if that is not in the cascade."""
+        """The most that is live during a new cascade, and at the step of the peak before it or the cascade that has it."""
         live = live_maps(self.graph, _replaced(state.live.nodes, number, candidate.steps()), hidden_only=self.hidden_only)
-        usage, worst = live.usage[live.starts[number] :], state.programs[number].uncut(state.place_of_peak[1])
-        begin, end = candidate.position(chain[0]), candidate.position(chain[1] + 1)
-        beside = [] if chain[0] <= worst <= chain[1] else [usage[candidate.position(worst)]]
-        return max([*usage[begin:end], *beside])
+        usage = live.usage[live.starts[number] :]
+        beside = candidate.extent(state.programs[number].uncut(state.place_of_peak[1]))
+        return max(usage[position] for extent in (candidate.extent(chain[0]), beside) for position in extent)
 
     def chosen(self, state: _CutState, number: int, trial: _Trial) -> _CutState:
         """The state with a trial in it."""

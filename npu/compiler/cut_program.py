@@ -48,6 +48,12 @@ class CutProgram:
         """Where step `number` of the whole program, or the cascade that begins with it, is among all steps."""
         return number + sum(cascade.added for cascade in self.cascades if cascade.last < number)
 
+    def extent(self, number: int) -> range:
+        """Where step `number` of the whole program, or the cascade that has it, is among all steps."""
+        cascade = next((one for one in self.cascades if one.first <= number <= one.last), None)
+        start = self.position(number if cascade is None else cascade.first)
+        return range(start, start + (1 if cascade is None else len(cascade.stripes)))
+
     def uncut(self, position: int) -> int:
         """The step of the whole program that is there among all steps, or the first of the cascade."""
         added = 0

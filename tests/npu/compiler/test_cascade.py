@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from npu.compiler import cascade
 from npu.compiler.cascade import fit_budget, fit_least
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, StepWeights, Storage, View
 from npu.compiler.layout import feature_map
@@ -291,3 +293,25 @@ def test_a_broadcast_row_is_not_made_in_stripes() -> None:
     assert all(view.shape[0] > 0 and view.offset[0] >= 0 for step in after.program.steps for view in (step.ifm, step.ofm))
     given = {0: RANDOM.integers(-128, 128, (16, 9, 2), np.int8)}
     np.testing.assert_array_equal(execute(after.program, given)[2], execute(whole, given)[2])
+
+
+def test_another_cascade_does_not_hide_the_peak_of_the_one_before() -> None:
+    """Wherever in it that is: else cascades that lower nothing are chosen again and again."""
+    tensors, tried = tuple(Tensor(f"t{i}", (24, 9, 4), DType.INT8) for i in range(3)), 0
+    small = Graph("g", tensors, (Op("CUSTOM", (0,), (2,)),), (0,), (2,))
+    search = cascade._Search(small, [PlanNode((0,), residual_blocks())], has_branches=True)
+    for chain, other in itertools.permutations([(0, 3), (0, 1), (1, 2), (4, 6), (2, 3)], 2):
+        first = search.trial(search.start, 0, chain, 6, is_rolling=True)
+        state = search.chosen(search.start, 0, first) if first else search.start
+        second = search.trial(state, 0, other, 2, is_rolling=True)
+        if (
+            first
+            and second
+            and len(second.program.cascades) == 2
+            and state.programs[0].uncut(state.place_of_peak[1]) == chain[0]
+        ):
+            live = search.chosen(state, 0, second).live.usage
+            start = second.program.position(chain[0])
+            assert second.peak >= max(live[start : start + len(first.program.cascades[0].stripes)])
+            tried += 1
+    assert tried
