@@ -202,21 +202,17 @@ def _is_usual(form: _Form, options: Mapping[str, bool]) -> bool:
 
 def _initialiser(cls: type) -> FunctionType:
     """`__init__`. What differs from that of another class with as many fields are names, and which are by keyword."""
-    fields = [one for one in dataclasses.fields(cls) if one.init]
-    last = [one for one in fields if one.kw_only]
-    parameters = [*(one for one in fields if not one.kw_only), *last] if last else fields
+    parameters = _parameters(cls)
+    last = [one for one in parameters if one.kw_only]
     names = [one.name for one in parameters]
-    made = tuple([one.default_factory is not MISSING for one in parameters])
-    frozen = vars(cls)[_FORM].frozen
-    slots: list[Any] = [getattr(cls, name, None) for name in names] if frozen else []
-    by_slot = bool(slots) and {MemberDescriptorType}.issuperset(map(type, slots))
-    code = _initialisation(made, frozen=frozen, by_slot=by_slot, checked=hasattr(cls, "__post_init__"))
+    made, _, by_slot, _ = form = _form_of(cls, parameters)
+    code = _initialisation(form)
     values = {f"make_{index}": one.default_factory for index, one in enumerate(parameters) if made[index]}
     if by_slot:
-        values |= {f"put_{index}": slot.__set__ for index, slot in enumerate(slots)}
+        values |= {f"put_{index}": getattr(cls, name).__set__ for index, name in enumerate(names)}
     else:
         code = _renamed(code, names)
-    code = code.replace(co_argcount=1 + len(fields) - len(last), co_kwonlyargcount=len(last), co_varnames=("self", *names))
+    code = code.replace(co_argcount=1 + len(names) - len(last), co_kwonlyargcount=len(last), co_varnames=("self", *names))
     result = FunctionType(code, _NAMES | values, "__init__")
     result.__qualname__, result.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
     defaults = {one.name: one.default if one.default_factory is MISSING else _MADE for one in parameters}
@@ -248,24 +244,22 @@ _MADE = type("_MADE", (), {"__repr__": lambda self: "<factory>"})()
 _NAMES = {"put": object.__setattr__, "made": _MADE}
 
 
-@functools.cache
-def _initialisation(made: tuple[bool, ...], *, frozen: bool, by_slot: bool, checked: bool) -> CodeType:
-    """Code for so many fields, `made` by their factories or given: that of `npu.initialisers`, or compiled here."""
-    name = initialiser_name(len(made), by_slot=by_slot)
-    ahead = vars(initialisers).get(name) if frozen and not checked and not any(made) else None
-    if ahead is not None:
-        code: CodeType = ahead.__code__
-        return code
-    return _compiled(initialiser_text("__init__", made, frozen=frozen, by_slot=by_slot, checked=checked))
+Initialisation = tuple[tuple[bool, ...], bool, bool, bool]
+"""What the code of an initialiser depends on: which fields are made by their factories if they are not given, whether the
+record is frozen, whether slots are filled by their descriptors, and whether `__post_init__` follows."""
 
 
-def initialiser_name(fields: int, *, by_slot: bool) -> str:
-    """What the initialiser of frozen records with so many fields is called in `npu.initialisers`."""
-    return f"fill_{fields}_slots" if by_slot else f"set_{fields}_attributes"
+def initialiser_name(form: Initialisation) -> str:
+    """What the initialiser is called in `npu.initialisers`."""
+    made, frozen, by_slot, checked = form
+    by_factory = [str(index) for index, is_made in enumerate(made) if is_made]
+    words = ["fill" if by_slot else "set" if frozen else "assign", str(len(made))]
+    return "_".join([*words, *(["made", *by_factory] if by_factory else []), *(["checked"] if checked else [])])
 
 
-def initialiser_text(name: str, made: Sequence[bool], *, frozen: bool, by_slot: bool, checked: bool) -> str:
+def initialiser_text(name: str, form: Initialisation) -> str:
     """To fill a slot by its descriptor takes three quarters of the time that object.__setattr__ takes."""
+    made, frozen, by_slot, checked = form
     names = [f"f{index}" for index in range(len(made))]
     lines = [f"def {name}({', '.join(['self', *names])}):"]
     for index, (field_name, by_factory) in enumerate(zip(names, made, strict=True)):
@@ -273,6 +267,38 @@ def initialiser_text(name: str, made: Sequence[bool], *, frozen: bool, by_slot: 
         put = f"    put_{index}(self, {value})" if by_slot else f'    put(self, "{field_name}", {value})'
         lines.append(put if frozen else f"    self.{field_name} = {value}")
     return "\n".join([*lines, *(["    self.__post_init__()"] if checked else []), *([] if made or checked else ["    pass"])])
+
+
+def is_made_here(cls: type) -> bool:
+    """Whether a class is a record whose methods this module makes, not the standard decorator."""
+    return _FORM in vars(cls)
+
+
+def initialisation_of(cls: type) -> Initialisation:
+    """The form of the initialiser of a record."""
+    return _form_of(cls, _parameters(cls))
+
+
+def _form_of(cls: type, parameters: Sequence[Field[Any]]) -> Initialisation:
+    made = tuple([one.default_factory is not MISSING for one in parameters])
+    frozen = vars(cls)[_FORM].frozen
+    by_slot = frozen and {type(getattr(cls, one.name, None)) for one in parameters} == {MemberDescriptorType}
+    return made, frozen, by_slot, hasattr(cls, "__post_init__")
+
+
+def _parameters(cls: type) -> list[Field[Any]]:
+    """The fields that the initialiser takes, those by keyword last."""
+    return sorted([one for one in dataclasses.fields(cls) if one.init], key=lambda one: bool(one.kw_only))
+
+
+@functools.cache
+def _initialisation(form: Initialisation) -> CodeType:
+    """Code of this form: that of `npu.initialisers`, or compiled here."""
+    ahead = vars(initialisers).get(initialiser_name(form))
+    if ahead is None:
+        return _compiled(initialiser_text("__init__", form))
+    code: CodeType = ahead.__code__
+    return code
 
 
 def _values(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:

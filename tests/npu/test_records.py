@@ -9,7 +9,7 @@ import importlib
 import inspect
 import pickle
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -150,24 +150,10 @@ def test_a_default_that_changes_is_refused() -> None:
             items: list[int] = changing
 
 
-SWITCHES = ("npu.runtime.xnnpack.registered",)
-"""Modules whose import changes what every later interpreter of the process does."""
-
-
-def _product_records() -> Iterator[type]:
-    for package in ("npu", "sim", "constraints"):
-        for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
-            if module.name.endswith(("__main__", *SWITCHES)):
-                continue
-            for value in vars(importlib.import_module(module.name)).values():
-                if isinstance(value, type) and value.__module__ == module.name and dataclasses.is_dataclass(value):
-                    yield value
-
-
 def test_records_of_the_product_have_the_parameters_of_the_standard_decorator() -> None:
     checked = 0
-    for record in _product_records():
-        if records._FORM not in vars(record):
+    for record in initialisers_ahead.product_records():
+        if not records.is_made_here(record):
             continue
         options = {"slots": False, "frozen": record.__dataclass_params__.frozen}
         namespace: dict[str, Any] = {"__doc__": record.__doc__, "__annotations__": {}}
