@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from npu.compiler.lower.activation_tables import VALUES
-from npu.compiler.lower.geometry import concatenation_boxes, fold_shape, needed_after, pad_amounts, padding_before
+from npu.compiler.lower.geometry import Box, concatenation_boxes, fold_shape, needed_after, pad_amounts, padding_before
 from npu.compiler.lower.quantize import RECTIFIERS
 from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding
 from npu.graph.dtype import DType
@@ -102,7 +102,7 @@ def find_fusions(graph: Graph, ops: Sequence[int], most_padding: int) -> Fusions
     carrier = {fused_op: carrier for carrier, row in fused_ops.items() for fused_op in row} | {
         p: conv for conv, p in pad.items()
     }
-    nest = _nest_tensors(uses, frozenset(pad.values()))
+    nest = _nest_tensors(uses, frozenset((*pad.values(), *fused_ops)))
     return Fusions(carrier, fused_ops, pad, nest, uses.inputs(), uses.outputs)
 
 
@@ -111,12 +111,21 @@ def _fuse_functions(uses: _Uses) -> dict[int, tuple[int, ...]]:
     fused: dict[int, tuple[int, ...]] = {}
     riding: set[int] = set()
     for index in uses.ops:
-        if uses.graph.ops[index].kind in _CARRIERS and index not in riding:
+        if _is_carrier(uses, index) and index not in riding:
             row = tuple(_riders(uses, index))
             riding.update(row)
             if row:
                 fused[index] = row
     return fused
+
+
+def _is_carrier(uses: _Uses, index: int) -> bool:
+    """Whether functions can be fused into an operator: a join takes them where it copies an input all the same."""
+    op = uses.graph.ops[index]
+    if op.kind == "CONCATENATION":
+        parts = _parts_of(uses, op)
+        return any(not _fits_into(uses, tensor, op, boxes) or tensor not in uses.producer for tensor, boxes in parts)
+    return op.kind in _CARRIERS
 
 
 def _riders(uses: _Uses, index: int) -> Iterator[int]:
@@ -168,32 +177,44 @@ def _pad_fits(graph: Graph, pad: int, op: Op, most: int) -> bool:
     return True
 
 
-def _nest_tensors(uses: _Uses, carried: frozenset[int]) -> dict[int, Nest]:
-    """Let the inputs of joins live in the join's output, what is padded in the padded map unless a convolution carries the
-    padding, and a tensor that is only reshaped to an output in that output.
+def _nest_tensors(uses: _Uses, apart: frozenset[int]) -> dict[int, Nest]:
+    """Let the inputs of joins live in the join's output, what is padded in the padded map, and a tensor that is only reshaped
+    to an output in that output. `apart` are joins that compute something and paddings that a convolution carries.
     """
     nest: dict[int, Nest] = {}
     for index in reversed(uses.ops):
         op = uses.graph.ops[index]
         options = op.attributes
-        if isinstance(options, ConcatenationOptions) and options.fused_activation_function is FusedActivation.NONE:
-            _nest_join(uses, op, options.axis, nest)
-        elif op.kind in _PADS and index not in carried:
+        if isinstance(options, ConcatenationOptions):
+            if options.fused_activation_function is FusedActivation.NONE and index not in apart:
+                _nest_join(uses, op, nest)
+        elif op.kind in _PADS and index not in apart:
             _nest_padded(uses, op, nest)
         elif op.kind in VIEWS and op.outputs[0] in uses.outputs and _can_move(uses, op.inputs[0], nest):
             nest[op.inputs[0]] = Nest(op.outputs[0], None)
     return nest
 
 
-def _nest_join(uses: _Uses, op: Op, axis: int, nest: dict[int, Nest]) -> None:
-    tensors = uses.graph.tensors
-    output = tensors[op.outputs[0]]
-    axis %= len(output.shape)
-    shapes = [tensors[t].shape for t in op.inputs]
-    for tensor, boxes in zip(op.inputs, concatenation_boxes(output.shape, axis, shapes), strict=True):
-        fits = len(boxes) == 1 and fold_shape(tensors[tensor].shape) == boxes[0].shape
-        if fits and same_quantization(tensors[tensor], output) and _can_move(uses, tensor, nest):
+def _nest_join(uses: _Uses, op: Op, nest: dict[int, Nest]) -> None:
+    for tensor, boxes in _parts_of(uses, op):
+        if _fits_into(uses, tensor, op, boxes) and _can_move(uses, tensor, nest):
             nest[tensor] = Nest(op.outputs[0], boxes[0].offset)
+
+
+def _parts_of(uses: _Uses, op: Op) -> Iterator[tuple[int, list[Box]]]:
+    """The inputs of a join with the boxes of its output in which they lie."""
+    assert isinstance(op.attributes, ConcatenationOptions)
+    output = uses.graph.tensors[op.outputs[0]].shape
+    shapes = [uses.graph.tensors[tensor].shape for tensor in op.inputs]
+    boxes = concatenation_boxes(output, op.attributes.axis % len(output), shapes)
+    return zip(op.inputs, boxes, strict=True)
+
+
+def _fits_into(uses: _Uses, tensor: int, op: Op, boxes: Sequence[Box]) -> bool:
+    """Whether an input of a join is a box of its output as it is."""
+    own = uses.graph.tensors[tensor]
+    is_box = len(boxes) == 1 and fold_shape(own.shape) == boxes[0].shape
+    return is_box and same_quantization(own, uses.graph.tensors[op.outputs[0]])
 
 
 def _nest_padded(uses: _Uses, op: Op, nest: dict[int, Nest]) -> None:

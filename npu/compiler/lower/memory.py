@@ -46,10 +46,9 @@ def lower_pack(builder: Builder, op: Op) -> None:
 
 def _join(builder: Builder, op: Op, axis: int, shapes: Sequence[Sequence[int]]) -> None:
     """Put inputs of `shapes` side by side; uint8 ones of another quantization go through a table, as the reference rescales."""
-    own = op.outputs[0]
-    finish = builder.finish(op)
+    own, finish = op.outputs[0], builder.finish(op)
     output = builder.tensor(own)
-    whole, parts = _joined_boxes(builder, own, axis % len(output.shape), shapes)
+    whole, parts = _joined_boxes(builder, finish.tensor, axis % len(output.shape), shapes)
     placed: set[int] = set()
     for tensor, boxes in zip(op.inputs, parts, strict=True):
         nest = builder.fusions.nest.get(tensor)
@@ -59,9 +58,9 @@ def _join(builder: Builder, op: Op, axis: int, shapes: Sequence[Sequence[int]]) 
         is_copied = output.dtype is not DType.UINT8 or same_quantization(builder.tensor(tensor), output)
         end = finish if is_copied else builder.rescaled(op, tensor)
         for part, piece in _pieces(builder, builder.input(tensor), boxes):
-            target = crop(builder.reshaped(builder.output(own, end.offset), whole), part.offset, part.shape)
+            target = crop(builder.reshaped(builder.result(end, is_raw=True), whole), part.offset, part.shape)
             builder.point(piece, target, end.minimum, end.maximum, end.lut)
-    builder.output(own)
+    builder.output(finish.tensor)
 
 
 def _joined_boxes(builder: Builder, own: int, axis: int, shapes: Sequence[Sequence[int]]) -> tuple[MapShape, list[list[Box]]]:

@@ -11,7 +11,7 @@ from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph
 
-from tests.support.lowering import assert_exact
+from tests.support.lowering import assert_exact, lowered
 from tests.support.random_graphs import Sketch
 
 RATIOS = [0.01, 0.3980471, 0.4999999, 0.5, 0.75, 1.0, 1.2, 1.5, 3.0, 17.3]
@@ -45,3 +45,38 @@ def test_int16_inputs_are_copied() -> None:
     graph = joined(DType.INT16, (0.01, 0.02, 0.03), (0, 0, 0), 64)
     values = np.arange(-32768, 32767, 1024, dtype=np.int16).reshape(1, 1, 1, 64)
     assert_exact(graph, [values, values[..., ::-1].copy()])
+
+
+FUNCTIONS = {"LOGISTIC": ({"int8": -128}, 1 / 256), "RELU6": ({}, 0.0235), "TANH": ({"uint8": 128}, 1 / 128)}
+
+
+def joined_and_looked_up(kind: str, dtype: DType, scales: tuple[float, float, float], *, inside: bool = False) -> Graph:
+    """A function behind a join of two maps; `inside`: both are computed, and could be written into the join."""
+    s = Sketch(np.random.default_rng(3))
+    zero = 0 if dtype is DType.INT8 else 117
+    parts = [s.input((1, 2, 3, 8), scale, zero) for scale in scales[:2]]
+    if inside:
+        parts = [s.op("RELU", [part], [s.tensor((1, 2, 3, 8), scales[2], zero)]) for part in parts]
+    whole = s.op("CONCATENATION", parts, [s.tensor((1, 4, 3, 8), scales[2], zero)], at.ConcatenationOptions(1))
+    points, scale = FUNCTIONS[kind]
+    made = s.op(kind, [whole], [s.tensor((1, 4, 3, 8), scale, points.get(str(dtype), 0))])
+    graph = s.graph([made])
+    return replace(graph, tensors=tuple(replace(tensor, dtype=dtype) for tensor in graph.tensors))
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_a_function_behind_a_join_that_copies_is_looked_up_while_it_copies(kind: str, dtype: DType) -> None:
+    scales = (0.05, 0.05, 0.05) if dtype is DType.INT8 else (0.03, 0.05, 0.04)
+    graph = joined_and_looked_up(kind, dtype, scales)
+    steps = lowered(graph).steps
+    assert [step.source for step in steps] == [0, 0]
+    values = np.random.default_rng(2).integers(0, 256, (2, 1, 2, 3, 8)).astype(np.uint8).view(dtype.numpy)
+    assert_exact(graph, list(values), kind)
+
+
+def test_a_function_behind_a_join_that_copies_nothing_stays_alone() -> None:
+    graph = joined_and_looked_up("LOGISTIC", DType.INT8, (0.05, 0.05, 0.05), inside=True)
+    assert [step.source for step in lowered(graph).steps] == [0, 1, 3]
+    values = np.random.default_rng(2).integers(-128, 128, (2, 1, 2, 3, 8)).astype(np.int8)
+    assert_exact(graph, list(values))
