@@ -80,7 +80,7 @@ def _emit_window(
     *,
     is_depthwise: bool,
 ) -> None:
-    """Make the steps of a convolution: padding resolved, one step per image of the batch."""
+    """Make the steps of a convolution: padding resolved, one step per image of the batch that has rows to look at."""
     _, height, width, depth = values.shape
     batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
     strides = effective_strides((oh, ow), options.stride_h, options.stride_w)
@@ -88,6 +88,8 @@ def _emit_window(
     source, carried = _window_source(builder, op)
     zero_point = builder.zero_point(op.inputs[0])
     ifm = builder.input(source, zero_point)
+    if height == kernel.stride_y == 1 and ifm.shape[0] == batch * oh:  # no row sees another, so images are rows of one
+        batch, oh = 1, batch * oh
     has_columns, has_rows = _stacks(builder, values, ifm, (oh, ow), kernel)
     if has_columns:
         values = values.reshape(len(values), height, 1, width * depth)

@@ -12,10 +12,11 @@ from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph
 from npu.graph.placement import Device
+from npu.tflite.reader import read_model
 
 from tests.support.builder import ModelBuilder
 from tests.support.litert import random_inputs, run_reference
-from tests.support.lowering import assert_exact
+from tests.support.lowering import assert_exact, lowered
 from tests.support.random_graphs import Sketch
 from tests.support.random_graphs import random_inputs as random_arrays
 
@@ -115,6 +116,23 @@ def dilated(dilation: int) -> bytes:
              shape_signature=(-1, length, 8))  # fmt: skip
     b.output(b.op("RELU", [x], (1, length, 8), I8, 0.3, 7, shape_signature=(-1, length, 8)))
     return b.build()
+
+
+@pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D"])
+@pytest.mark.parametrize(("rows", "stride", "steps"), [(1, 1, 1), (1, 2, 4), (3, 1, 4)])
+def test_images_are_rows_of_one_where_no_row_sees_another(kind: str, rows: int, stride: int, steps: int) -> None:
+    b, random = ModelBuilder(), np.random.default_rng(2)
+    x = b.input((4, 6, 9, 8), I8, scale=0.1, zero_point=-5)
+    is_depthwise = kind == "DEPTHWISE_CONV_2D"
+    weights = random.integers(-90, 90, (1, rows, 3, 8) if is_depthwise else (8, rows, 3, 8)).astype(np.int8)
+    bias = b.constant(random.integers(-900, 900, 8).astype(np.int32), scale=0.001)
+    options = at.DepthwiseConv2DOptions if is_depthwise else at.Conv2DOptions
+    out = (4, 6 // stride, 9 // stride + 9 % stride, 8)
+    attributes = options(padding=at.Padding.SAME, stride_w=stride, stride_h=stride)
+    b.output(b.op(kind, [x, b.constant(weights, scale=0.01), bias], out, I8, 0.3, 7, attributes=attributes))
+    graph = read_model(b.build()).graphs[0]
+    assert len(lowered(graph).steps) == steps
+    assert_exact(graph, random_arrays(graph, 2), kind)
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u55-128", "ethos-u65-256", "ethos-u65-512"])
