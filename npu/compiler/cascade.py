@@ -14,7 +14,7 @@ from npu.compiler.chains import chains_around, is_line
 from npu.compiler.cut_program import Cascade, CutProgram
 from npu.compiler.ir import ConvolutionStep, Step
 from npu.compiler.lifetime import PlanNode, trace_lifetimes
-from npu.compiler.stripes import in_stripes
+from npu.compiler.stripes import in_stripes, least_between
 from npu.compiler.usage import CutWindow, LiveMaps, live_maps
 from npu.graph.graph import Graph
 from npu.progress import Progress, counted
@@ -85,6 +85,7 @@ class _Search:
         self.start = self._state(programs, nodes)
         self._trials: dict[tuple[_CutState, tuple[int, int], int, bool], _Trial | None] = {}
         self._stripes: dict[tuple[tuple[int, ...], int, bool], tuple[Step, ...] | None] = {}
+        self._between: dict[tuple[tuple[int, ...], int, bool], tuple[int, bool] | None] = {}
         self._windows: dict[tuple[_CutState, tuple[int, int]], CutWindow] = {}
         self._chosen: dict[tuple[_CutState, _Trial], _CutState] = {}
 
@@ -95,6 +96,17 @@ class _Search:
     def least(self, state: _CutState, number: int, chain: tuple[int, int]) -> int:
         """Bytes that are live at once however a chain is cut, as far as that is known."""
         return 0 if self.has_branches else self._window(state, number, chain).least
+
+    def least_in(self, state: _CutState, number: int, chain: tuple[int, int], count: int, *, is_rolling: bool) -> int | None:
+        """The same with the chain in so many stripes, found without making them; None if it has fewer rows."""
+        (first, last), whole = chain, state.programs[number].whole
+        key = tuple(map(id, whole[first : last + 1])), count, is_rolling
+        if key not in self._between:
+            self._between[key] = least_between(whole[first : last + 1], count, is_rolling=is_rolling)
+        between = self._between[key]
+        if between is None or self.has_branches:
+            return between and between[0]
+        return self._window(state, number, chain).least_with(between[0], has_result=between[1])
 
     def _window(self, state: _CutState, number: int, chain: tuple[int, int]) -> CutWindow:
         if (state, chain) not in self._windows:
@@ -233,31 +245,42 @@ def _improve(search: _Search, state: _CutState, number: int, worst: int, budget:
     for chain in counted(sorted(least, key=lambda chain: least[chain]), "cascades to try", search.progress):
         if least[chain] > max(lowest, budget):
             break
-        trials[chain] = list(_trials_of(search, state, number, chain, budget))
+        trials[chain] = list(_trials_of(search, state, number, chain, budget, lowest))
         lowest = min([lowest, *(trial.peak for trial in trials[chain])])
     lower = [trial for chain in least for trial in trials.get(chain, ()) if trial.peak < state.peak]
     return min(lower, key=lambda trial: (max(trial.peak, budget), trial.work, len(trial.steps)), default=None)
 
 
-def _trials_of(search: _Search, state: _CutState, number: int, chain: tuple[int, int], budget: int) -> Iterator[_Trial]:
-    """A node's program with a chain in stripes, with rolling buffers, and with rows that are made twice if need be."""
-    rolling = list(_trials(search, state, number, chain, budget, is_rolling=True))
+def _trials_of(
+    search: _Search, state: _CutState, number: int, chain: tuple[int, int], budget: int, lowest: int
+) -> Iterator[_Trial]:
+    """A node's program with a chain in stripes, with rolling buffers, and with rows that are made twice if need be.
+
+    Those that end above the budget and the lowest peak so far are left out, as far as that is seen without making them.
+    """
+    rolling = list(_trials(search, state, number, chain, budget, lowest, is_rolling=True))
     yield from rolling
     first, last = chain
-    makes_rows_twice = not search.hidden_only and last - first + 1 > _SHORT
-    if makes_rows_twice and rolling and rolling[-1].peak > budget and is_line(state.programs[number].whole[first : last + 1]):
-        yield from _trials(search, state, number, chain, budget, is_rolling=False)
+    makes_rows_twice = not search.hidden_only and last - first + 1 > _SHORT and all(trial.peak > budget for trial in rolling)
+    if makes_rows_twice and is_line(state.programs[number].whole[first : last + 1]):
+        yield from _trials(search, state, number, chain, budget, lowest, is_rolling=False)
 
 
 def _trials(
-    search: _Search, state: _CutState, number: int, chain: tuple[int, int], budget: int, *, is_rolling: bool
+    search: _Search, state: _CutState, number: int, chain: tuple[int, int], budget: int, lowest: int, *, is_rolling: bool
 ) -> Iterator[_Trial]:
-    """A node's program with a chain in more and more stripes, until the budget is met."""
-    for count in _STRIPES_FOR_A_CACHE if search.hidden_only else _STRIPES:
+    """A node's program with a chain in more and more stripes, until the budget is met; from the most on where it cannot be."""
+    counts = _STRIPES_FOR_A_CACHE if search.hidden_only else _STRIPES
+    is_beyond = search.least(state, number, chain) > budget
+    for count in reversed(counts) if is_beyond else counts:
+        least = search.least_in(state, number, chain, count, is_rolling=is_rolling)
+        if least is None or least > max(lowest, budget):
+            continue
         trial = search.trial(state, number, chain, count, is_rolling=is_rolling)
         if trial is None:
-            return
+            return  # other cascades share its steps
         yield trial
+        lowest = min(lowest, trial.peak)
         if trial.peak <= budget:
             return
 

@@ -204,11 +204,26 @@ def _replaced_by_stripes(
                 break
 
 
+def may_replace_operand(steps: Sequence[Step]) -> bool:
+    """Whether the result of steps, made in stripes, may lie where an operand was, as far as their shapes tell."""
+    result = steps[-1].ofm.storage
+    first = next(step for step in steps if step.ofm.storage is result)
+    if isinstance(first, ElementwiseStep):
+        return any(view.storage.shape == result.shape for view in reads(first))
+    operands = {view.storage for step in steps for view in reads(step) if view.storage.is_boundary}
+    return any(_leaves_little(operand, result) for operand in operands)
+
+
+def _leaves_little(operand: Storage, result: Storage) -> bool:
+    """Whether no more of an operand would stay as long as the result does than is shared."""
+    return operand.bytes <= 2 * result.bytes
+
+
 def _is_left_behind(operand: Storage, result: Storage, steps: Sequence[Step], positions: Sequence[int]) -> bool:
     """Whether every row of `result` lies, from the beginning of `operand` on, where nobody reads that any more."""
     needed = max(operand.bytes, result.bytes)
-    if operand.bytes > 2 * result.bytes:
-        return False  # more is left of it, and stays as long as the result, than is shared
+    if not _leaves_little(operand, result):
+        return False
     for step in reversed(steps[positions[0] : positions[-1] + 1]):
         views = [view for view in reads(step) if view.storage is operand]
         if step.ofm.storage is operand or not all(_is_rows(view) for view in views):

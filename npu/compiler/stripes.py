@@ -31,14 +31,55 @@ def in_stripes(chain: Sequence[Step], stripes: int, *, is_rolling: bool) -> tupl
 
     Rows that two stripes read are kept in rolling buffers, or else made twice: that only where the chain has no branches.
     """
+    cut = _cut(chain, stripes)
+    if cut is None:
+        return None
+    return tuple(
+        _roll(chain, cut) if is_rolling else [step for own in cut for step in _stripe(chain, _seen(chain[-1].ofm, own))]
+    )
+
+
+def _cut(chain: Sequence[Step], stripes: int) -> list[RowRange] | None:
+    """The rows of the result in each stripe; None if there are fewer rows."""
     made = _rows_of_result(chain)
     if stripes > made.count:
         return None
     rows = -(-made.count // stripes)
-    cut = [RowRange(start, min(start + rows, made.end)) for start in range(made.start, made.end, rows)]
-    return tuple(
-        _roll(chain, cut) if is_rolling else [step for own in cut for step in _stripe(chain, _seen(chain[-1].ofm, own))]
-    )
+    return [RowRange(start, min(start + rows, made.end)) for start in range(made.start, made.end, rows)]
+
+
+_MIDDLE = 4
+"""Stripes from which on the second has neighbours, and lies in the first half."""
+
+
+def least_between(chain: Sequence[Step], stripes: int, *, is_rolling: bool) -> tuple[int, bool] | None:
+    """Bytes of maps between the steps that a stripe needs at once at least, and whether a part of the result is made by then.
+
+    None if there are fewer rows. Rolling buffers are live when the second stripe begins, if anything is read of them later.
+    """
+    cut = _cut(chain, stripes)
+    if cut is None:
+        return None
+    if is_rolling:
+        return _rolling_bytes(chain, cut), True
+    has_result = len(cut) >= _MIDDLE
+    rows = _rows_made(chain, _seen(chain[-1].ofm, cut[int(has_result)]))
+    made = [0, *(_bytes_of(step.ofm.storage, own.count) for step, own in zip(chain[:-1], rows, strict=False))]
+    taken = [0 if isinstance(step, ElementwiseStep) else own for step, own in zip(chain[:-1], made, strict=False)]
+    return max(map(sum, zip(taken, made[1:], strict=False))), has_result
+
+
+def _rolling_bytes(chain: Sequence[Step], cut: Sequence[RowRange]) -> int:
+    made, result = list(_new_rows(chain, _readers_within(chain), cut)), chain[-1].ofm.storage
+    later = [step for number, step in enumerate(chain) if any(stripe[number].count for stripe in made[1:])]
+    read = dict.fromkeys(view.storage for step in later for view in reads(step))
+    between = {step.ofm.storage for step in chain if step.ofm.storage is not result}
+    return sum(_bytes_of(storage, _rows_kept(chain, storage, made)) for storage in read if storage in between)
+
+
+def _bytes_of(storage: Storage, rows: int) -> int:
+    """Bytes of rows of a map without padding."""
+    return rows * (storage.bytes // storage.shape[0])
 
 
 def _rows_of_result(chain: Sequence[Step]) -> RowRange:
@@ -160,9 +201,7 @@ def _in_buffer(view: View, buffer: Storage, rows: RowRange) -> View:
 
 def _stripe(chain: Sequence[Step], rows: RowRange) -> list[Step]:
     """The part of a chain that makes `rows` of its OFM, with maps of its own in between."""
-    made = [rows]
-    for step in reversed(chain[1:]):
-        made.insert(0, input_rows(step, made[0]))
+    made = _rows_made(chain, rows)
     steps: list[Step] = []
     between: Storage | None = None
     for position, step in enumerate(chain):
@@ -177,6 +216,14 @@ def _stripe(chain: Sequence[Step], rows: RowRange) -> list[Step]:
         steps.append(_part(step, own, ofm, chain[position - 1].ofm.storage if position else None, between))
         between = new
     return steps
+
+
+def _rows_made(chain: Sequence[Step], rows: RowRange) -> list[RowRange]:
+    """Rows that every step of a line makes for `rows` of the last one's, if none are kept."""
+    made = [rows]
+    for step in reversed(chain[1:]):
+        made.insert(0, input_rows(step, made[0]))
+    return made
 
 
 def _part(step: Step, rows: RowRange, ofm: View, replaced: Storage | None, between: Storage | None) -> Step:

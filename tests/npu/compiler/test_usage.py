@@ -7,7 +7,7 @@ import pytest
 from npu.compiler.chains import chains_around
 from npu.compiler.ir import Program
 from npu.compiler.lifetime import PlanNode
-from npu.compiler.stripes import in_stripes
+from npu.compiler.stripes import in_stripes, least_between
 from npu.compiler.usage import CutWindow, live_maps
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
@@ -45,5 +45,8 @@ def test_a_window_finds_what_a_look_at_all_steps_finds(name: str, *, hidden_only
                 whole = live_maps(graph_of(made), cut, hidden_only=hidden_only).usage[first : first + len(stripes)]
                 assert window.usage(stripes) == list(whole), (first, last, count, is_rolling)
                 assert window.least <= max(whole)
+                between = least_between(made.steps[first : last + 1], count, is_rolling=is_rolling)
+                assert between is not None
+                assert window.least_with(between[0], has_result=between[1]) <= max(whole)
                 tried += 1
     assert tried >= 8
