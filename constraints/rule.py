@@ -148,7 +148,7 @@ Limit = Range | RealRange | AtMost | OneOf | Exactly | Predicate
 Observe = Callable[[OpView], Iterable[Observed]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rule:
     """One limit of some operators; `operators` empty means every operator of the profile.
 
@@ -173,6 +173,11 @@ class Rule:
         """The limit on one variant."""
         return self.limit if self.limit_of is None or variant is None else self.limit_of(variant)
 
+    @cached_property
+    def _usual_words(self) -> tuple[str, str]:
+        """The sentence and the limit where no variant changes it: all operators of a model may break the same rule."""
+        return self.sentence(), str(self.limit)
+
     def check(self, view: OpView) -> Violation | None:
         """The violation of this rule by an operator, None if it holds."""
         limit = self.limit_for(view.variant)
@@ -180,7 +185,8 @@ class Rule:
         if not offending:
             return None
         value = ", ".join(f"{seen.what} {show(seen.value)}" for seen in offending)
-        return Violation(self.id, f"{self.sentence(limit)}, got {value}", str(limit), value, self.fix)
+        sentence, words = self._usual_words if limit is self.limit else (self.sentence(limit), str(limit))
+        return Violation(self.id, f"{sentence}, got {value}", words, value, self.fix)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ def weight_quantization(view: OpView) -> Iterator[Observed]:
     if quantization is None or quantization.scales.size == 0:
         yield Observed("weights", "no scale")
         return
-    positive = bool(np.all(np.isfinite(quantization.scales)) and np.all(quantization.scales > 0))
+    positive = quantization.scales.min() > 0 and quantization.scales.max() < math.inf
     yield Observed("weights", "positive scales" if positive else "a scale that is not positive")
 
 
@@ -158,7 +158,7 @@ def filter_channels(view: OpView) -> Iterator[Observed]:
 
 def _largest_scale(tensor: Tensor | None) -> float:
     quantization = None if tensor is None else tensor.quantization
-    return float(np.max(quantization.scales)) if quantization is not None and quantization.scales.size else 1.0
+    return float(quantization.scales.max()) if quantization is not None and quantization.scales.size else 1.0
 
 
 def rescale_factor(view: OpView) -> Iterator[Observed]:

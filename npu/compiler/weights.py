@@ -179,7 +179,7 @@ class ExpectedConstants:
 
     def __init__(self, constants: Constants) -> None:
         self.bytes_per_weight, self.digests_of = constants.bytes_per_weight, constants.digests_of
-        self._offsets: dict[tuple[object, ...], int] = {}
+        self._slices: dict[tuple[object, ...], WeightSlice] = {}
 
     def add(self, data: bytes) -> int:
         """Any offset: a plan does not ask where constants lie."""
@@ -190,9 +190,12 @@ class ExpectedConstants:
     ) -> WeightSlice:
         """The expected bytes of output `channels`, at an offset that tells them from others."""
         key = (self.digests_of(weights), *_stream_key(channels, choice, step))
-        offset = self._offsets.setdefault(key, len(self._offsets))
-        own = weights.values[channels]
-        return WeightSlice(((offset, int(own.size * self.bytes_per_weight(weights)) + len(own) * RECORD_BYTES),), (), ())
+        known = self._slices.get(key)
+        if known is None:
+            own = weights.values[channels]
+            size = int(own.size * self.bytes_per_weight(weights)) + len(own) * RECORD_BYTES
+            known = self._slices[key] = WeightSlice(((len(self._slices), size),), (), ())
+        return known
 
 
 def _stream_key(channels: slice, choice: BlockChoice, step: WindowStep) -> tuple[object, ...]:

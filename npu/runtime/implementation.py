@@ -25,8 +25,8 @@ class Implementation:
 
     def prepare(self, node: OperatorNode) -> Run:
         """Check the types, then build. InterpreterError names the operator and the types that it cannot have."""
-        inputs = [None if tensor is None else tensor.dtype for tensor in node.inputs]
-        outputs = [tensor.dtype for tensor in node.outputs]
+        inputs = tuple([None if tensor is None else tensor.dtype for tensor in node.inputs])
+        outputs = tuple([tensor.dtype for tensor in node.outputs])
         if not any(matches(pattern, inputs, outputs) for pattern in self.types):
             supported = ", ".join(self.types)
             raise InterpreterError(f"{node.label}: types must be one of ({supported}), got {describe(inputs, outputs)}")

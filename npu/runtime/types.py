@@ -7,6 +7,7 @@ of times,
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from npu.graph.dtype import DType
@@ -49,7 +50,8 @@ def describe(inputs: Sequence[DType | None], outputs: Sequence[DType]) -> str:
     return f"{left} -> {' '.join(_NAMES.get(dtype, str(dtype)) for dtype in outputs)}"
 
 
-def matches(pattern: str, inputs: Sequence[DType | None], outputs: Sequence[DType]) -> bool:
+@functools.lru_cache(1024)
+def matches(pattern: str, inputs: tuple[DType | None, ...], outputs: tuple[DType, ...]) -> bool:
     """Whether the types are one of those that the pattern describes."""
     left, right = pattern.split("->")
     return _side(left.split(), inputs) and _side(right.split(), outputs)

@@ -45,20 +45,23 @@ def _copies_bytes(graph: GraphState, state: State, maker: JobMaker) -> int | Non
     def cost(cycles: float, size: int) -> float:
         return float(cycles * (given + size) ** PRICE_OF_MEMORY)
 
-    free = _plan(graph, state, maker, None)
+    constants = ExpectedConstants(state.constants)
+    free = _plan(graph, state, maker, constants, None)
     best, chosen = cost(free.cycles, free.bytes), None
     for share in _SHARES if free.bytes > free.maps_bytes else ():
         copies_bytes = int(share * (free.bytes - free.maps_bytes))
         if best <= cost(free.cycles, free.maps_bytes + copies_bytes) * _UNSURE:
             break  # not even if it took no more cycles
-        plan = _plan(graph, state, maker, copies_bytes)
+        plan = _plan(graph, state, maker, constants, copies_bytes)
         own = cost(plan.cycles, plan.bytes) * _UNSURE
         if own < best:
             best, chosen = own, copies_bytes
     return chosen
 
 
-def _plan(graph: GraphState, state: State, maker: JobMaker, copies_bytes: int | None) -> MemoryPlan:
+def _plan(
+    graph: GraphState, state: State, maker: JobMaker, constants: ExpectedConstants, copies_bytes: int | None
+) -> MemoryPlan:
     """The plan by the expected size of constants, of which nothing is encoded yet. What is drafted does not count as done."""
-    jobs = maker.jobs(copies_bytes, ExpectedConstants(state.constants))
+    jobs = maker.jobs(copies_bytes, constants)
     return plan_memory(graph.graph, graph.nodes, jobs, graph.layouts, state.variant, copies_bytes)
