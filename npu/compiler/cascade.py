@@ -83,6 +83,7 @@ class _Search:
         self.graph, self.hidden_only, self.has_branches, self.progress = graph, hidden_only, has_branches, progress
         programs = tuple(CutProgram(tuple(node.program.steps) if node.program else ()) for node in nodes)
         self.start = self._state(programs, nodes)
+        self._chains: dict[tuple[_CutState, int, int], Sequence[tuple[int, int]]] = {}
         self._trials: dict[tuple[_CutState, tuple[int, int], int, bool], _Trial | None] = {}
         self._stripes: dict[tuple[tuple[int, ...], int, bool], tuple[Step, ...] | None] = {}
         self._between: dict[tuple[tuple[int, ...], int, bool], tuple[int, bool] | None] = {}
@@ -92,6 +93,14 @@ class _Search:
     def _state(self, programs: tuple[CutProgram, ...], nodes: Sequence[PlanNode]) -> _CutState:
         works = tuple(_work(program.steps()) for program in programs)
         return _CutState(programs, works, live_maps(self.graph, nodes, hidden_only=self.hidden_only))
+
+    def chains(self, state: _CutState, number: int, worst: int) -> Sequence[tuple[int, int]]:
+        """The chains of a node around step `worst`."""
+        if (state, number, worst) not in self._chains:
+            program = state.programs[number]
+            found = chains_around(program.whole, program.uncut(worst), has_branches=self.has_branches)
+            self._chains[state, number, worst] = list(found)
+        return self._chains[state, number, worst]
 
     def least(self, state: _CutState, number: int, chain: tuple[int, int]) -> int:
         """Bytes that are live at once however a chain is cut, as far as that is known."""
@@ -238,9 +247,8 @@ def visible_peak(graph: Graph, nodes: Sequence[PlanNode]) -> int:
 
 def _improve(search: _Search, state: _CutState, number: int, worst: int, budget: int) -> _Trial | None:
     """A node's program with one more cascade around step `worst`: the cheapest that meets the budget, else the lowest."""
-    program, trials = state.programs[number], dict[tuple[int, int], list[_Trial]]()
-    chains = chains_around(program.whole, program.uncut(worst), has_branches=search.has_branches)
-    least = {chain: search.least(state, number, chain) for chain in chains}
+    trials = dict[tuple[int, int], list[_Trial]]()
+    least = {chain: search.least(state, number, chain) for chain in search.chains(state, number, worst)}
     lowest = state.peak - 1
     for chain in counted(sorted(least, key=lambda chain: least[chain]), "cascades to try", search.progress):
         if least[chain] > max(lowest, budget):

@@ -50,7 +50,9 @@ def uses_of(steps: Sequence[Step]) -> dict[Storage, MapUses]:
     uses: dict[Storage, MapUses] = {}
     for number, step in enumerate(steps):
         for view in (*reads(step), step.ofm):
-            uses.setdefault(view.storage, MapUses(view.storage)).add(number, step, view)
+            if view.storage not in uses:
+                uses[view.storage] = MapUses(view.storage)
+            uses[view.storage].add(number, step, view)
     return uses
 
 

@@ -48,6 +48,7 @@ def _cut(chain: Sequence[Step], stripes: int) -> list[RowRange] | None:
     return [RowRange(start, min(start + rows, made.end)) for start in range(made.start, made.end, rows)]
 
 
+_FEW = 4
 _MIDDLE = 4
 """Stripes from which on the second has neighbours, and lies in the first half."""
 
@@ -70,7 +71,8 @@ def least_between(chain: Sequence[Step], stripes: int, *, is_rolling: bool) -> t
 
 
 def _rolling_bytes(chain: Sequence[Step], cut: Sequence[RowRange]) -> int:
-    made, result = list(_new_rows(chain, _readers_within(chain), cut)), chain[-1].ofm.storage
+    """Those of the first few stripes: the others need no more, or it is not known."""
+    made, result = list(_new_rows(chain, _readers_within(chain), cut[:_FEW])), chain[-1].ofm.storage
     later = [step for number, step in enumerate(chain) if any(stripe[number].count for stripe in made[1:])]
     read = dict.fromkeys(view.storage for step in later for view in reads(step))
     between = {step.ofm.storage for step in chain if step.ofm.storage is not result}
