@@ -49,7 +49,7 @@ def plan(codes, sections, palettes, whole, whole_palette):  # type: ignore[no-un
             total[0, code] += histograms[segment, code]
         for d in range(4):
             total_runs[0, d] += runs[segment, d]
-    naive_bits = naive_cost(total[0])
+    naive_bits = naive_cost(codes, total[0])
     ends, end = np.empty(segments, np.int64), np.empty(1, np.int64)
     end[0] = codes.shape[0]
     for segment in range(segments):

@@ -35,6 +35,8 @@ SLICE = MAX_SLICE - 1
 """Symbols of a slice at most."""
 GROUP = 16
 """Symbols over which a slice keeps its configuration at least."""
+LONG_RUN = 4 * GROUP
+"""Zeros in a row that are worth slices of their own where zero runs are off: a bit each, and the slice behind them."""
 INFINITE = np.int64(1) << 40
 NEVER = 2048
 COST_WORDS, LANES = 4, 4
@@ -224,8 +226,8 @@ def evaluate(histogram, run_costs, is_thorough, scratch, plan, palette):  # type
 
 
 @kernel(ty.int64(LIST))
-def naive_cost(histogram):  # type: ignore[no-untyped-def]
-    """Cost of one section without palette and zero runs."""
+def _one_slice_cost(histogram):  # type: ignore[no-untyped-def]
+    """Cost of one section in one slice without palette and zero runs."""
     values, counts, number, largest = np.empty(CODES, np.int64), np.empty(CODES, np.int64), 0, 0
     for code in range(CODES):
         if histogram[code] > 0:
@@ -233,6 +235,31 @@ def naive_cost(histogram):  # type: ignore[no-untyped-def]
             number += 1
     bits = max(2, bit_length(largest))
     return _symbols_cost(values, counts, number, bits) + PALETTE_BITS + SLICE_BITS
+
+
+@kernel(ty.several(ty.int64, 2)(CODE_LIST))
+def long_runs(codes):  # type: ignore[no-untyped-def]
+    """How many long runs of zeros there are, and the zeros in them all."""
+    number, zeros, run = np.int64(0), np.int64(0), np.int64(0)
+    for k in range(codes.shape[0]):
+        if codes[k] == 0:
+            run += 1
+            continue
+        if run >= LONG_RUN:
+            number, zeros = number + 1, zeros + run
+        run = np.int64(0)
+    return (number + 1, zeros + run) if run >= LONG_RUN else (number, zeros)
+
+
+@kernel(ty.int64(CODE_LIST, LIST))
+def naive_cost(codes, histogram):  # type: ignore[no-untyped-def]
+    """Cost of one section without palette and zero runs: in one slice, or with long runs of zeros in slices of their own."""
+    whole = _one_slice_cost(histogram)
+    number, zeros = long_runs(codes)
+    histogram[0] -= zeros
+    cut = _one_slice_cost(histogram) + zeros + 2 * SLICE_BITS * number
+    histogram[0] += zeros
+    return min(whole, cut)
 
 
 @kernel(ty.int64(TABLE, TABLE, LIST, LIST))

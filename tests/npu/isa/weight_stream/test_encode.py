@@ -117,6 +117,15 @@ def test_weights_without_a_pattern_take_their_own_bits() -> None:
     assert len(encode_weights(weights, order)) * 8 < 9.05 * weights.size
 
 
+def test_zeros_that_fill_up_groups_of_taps_take_few_bytes() -> None:
+    """A third more symbols, all of them zeros in long rows: a bit each, in slices of their own, and no zero runs elsewhere."""
+    weights = np.random.default_rng(1).normal(0, 40, (32, 3, 3, 32)).clip(-127, 127).astype(np.int16)
+    plain, filled = (WeightOrder(block_depth=32, traversal=traversal, ifm_bits=8) for traversal in Traversal)
+    data = encode_weights(weights, filled)
+    assert len(data) < 1.08 * len(encode_weights(weights, plain))
+    assert np.array_equal(decode_weights(data, weights.shape, filled), weights)
+
+
 def test_a_stand_in_is_about_as_long_as_the_stream_and_of_no_other_weights() -> None:
     rng = np.random.default_rng(2)
     order = WeightOrder(block_depth=16, traversal=Traversal.DEPTH_FIRST, ifm_bits=8)
