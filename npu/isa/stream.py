@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu.hardware.variant import Variant
-from npu.isa.columns import read_columns
-from npu.isa.decode import decode
 from npu.isa.decoded import Alike, Decoded
 
 
@@ -34,6 +32,9 @@ class CommandStream:
     def alike(self) -> Alike:
         """The operations, and which of them are alike, as far as anybody has looked. StreamError as `operations`."""
         if self._alike is None:
+            from npu.isa.columns import read_columns  # which the compiler has no use for
+            from npu.isa.decode import decode
+
             read = read_columns(self.words, self.variant) if self._operations is None else None
             self._alike = read or Alike.none(self._operations or decode(self.words, self.variant))
         return self._alike

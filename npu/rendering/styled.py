@@ -6,7 +6,6 @@ rich draws progress bars and the tools' tables: importing it takes longer than m
 from __future__ import annotations
 
 import textwrap
-import unicodedata
 from collections.abc import Iterable
 from typing import Literal
 
@@ -23,6 +22,8 @@ def columns_of(text: str) -> int:
     """The columns that text takes in a terminal, where East Asian characters take two and accents none."""
     if text.isascii():
         return len(text)
+    import unicodedata  # a library of its own, for few texts
+
     return sum(0 if unicodedata.combining(sign) else 1 + (unicodedata.east_asian_width(sign) in "WF") for sign in text)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from npu.hardware.accuracy import TimingAccuracy
 from npu.plain import printable
 from npu.rendering.tables import kib
 from npu.reports.report import OperatorReport, Totals
+
+if TYPE_CHECKING:
+    from npu.hardware.accuracy import TimingAccuracy
 
 
 def memory_text(totals: Totals, memories: Mapping[str, str]) -> str:

@@ -19,7 +19,6 @@ from npu.graph.placement import Device, OpPlacement, Placement, Violation
 from npu.graph.work import macs
 from npu.hardware.variant import Variant
 from npu.records import dataclass
-from npu.reports.stream_operators import operators_of_stream
 from sim.container import CompiledFile
 
 METADATA_NAME = "npulab_operators"
@@ -131,6 +130,8 @@ def map_of_file(file: CompiledFile, name: str) -> OperatorMap:
 
 def _map_of_streams(file: CompiledFile) -> OperatorMap:
     """One row per CPU operator of the file and per operator of its streams."""
+    from npu.reports.stream_operators import operators_of_stream  # which files of ours need not
+
     graph = file.model.graphs[0]
     rows: list[SourceOperator] = []
     sources: dict[int, tuple[int, ...]] = {}

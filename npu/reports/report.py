@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Any
 from npu.graph.ethos_u import Input, is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model, Tensor
 from npu.graph.placement import Violation
-from npu.hardware.accuracy import TimingAccuracy
 from npu.hardware.variant import Variant
 from npu.records import dataclass
-from npu.runtime.arena import lifetimes, plan_arena
 from npu.tabular import Record, Tabular
 from npu.version import __version__
 
 if TYPE_CHECKING:
     from npu.compiler.compiled import Usage
+    from npu.hardware.accuracy import TimingAccuracy
     from npu.reports.operator_map import OperatorMap
     from sim.timeline import OperatorTime, Timeline
     from sim.trace import Trace
@@ -309,6 +308,8 @@ def _job_inputs(graph: Graph, position: Input) -> set[int]:
 
 def _arena_of_cpu(graph: Graph, sizes: Mapping[int, int]) -> int:
     """Bytes of the arena in which a runtime would put the tensors of a graph without NPU jobs."""
+    from npu.runtime.arena import lifetimes, plan_arena  # which few models need
+
     steps = [(op.inputs, op.outputs) for op in graph.ops]
     used = {index for step in steps for side in step for index in side}.union(graph.inputs, graph.outputs)
     kept = {*graph.outputs, *(index for index in used if index != ABSENT and graph.tensors[index].is_variable)}
