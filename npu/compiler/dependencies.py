@@ -206,7 +206,8 @@ def _span(fm: FeatureMap, box: Elements) -> tuple[int, int]:
     first = last = 0
     for near, far in ((y * row, (y_end - 1) * row), (x * pixel, (x_end - 1) * pixel), (low * channel, high * channel)):
         first, last = (first + near, last + far) if near < far else (first + far, last + near)
-    is_wide, is_high = fm.tile_width_0 < fm.width, fm.tile_height_0 < fm.height or fm.tile_height_1 < fm.height
+    is_wide = fm.tile_width_0 < fm.width
+    is_high = fm.tile_height_0 < fm.height or (is_wide and fm.tile_height_1 < fm.height)
     lowest = highest = fm.addresses[0]
     if is_wide or is_high:
         used = (True, is_wide, is_high, is_wide and is_high)

@@ -81,6 +81,7 @@ def feature_map(
     """The feature map of `view` when its storage starts at byte `address` of `region`.
 
     `shape` replaces the view's own where an operation reads or writes less of it; `channel` is added to its channel offset.
+    Tiles 1 and 3 are never used: the height of tile 1 is the same for all maps, so that streams say it once.
     """
     height, width, depth = shape or view.shape
     _, full_width, full_depth = view.full
@@ -100,6 +101,6 @@ def feature_map(
             above, wrapped = until, start - (view.storage.shape[0] // apart - until) * steps[0]
     return FeatureMap(
         region=region, height=height, width=width, depth=depth, element=view.element, layout=layout,
-        zero_point=view.zero_point, addresses=(start, 0, wrapped, 0), tile_height_0=above, tile_height_1=above,
+        zero_point=view.zero_point, addresses=(start, 0, wrapped, 0), tile_height_0=above, tile_height_1=1,
         tile_width_0=width, stride_y=steps[0], stride_x=steps[1], stride_c=steps[2] if is_bricked else size,
     )  # fmt: skip

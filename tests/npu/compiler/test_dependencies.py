@@ -255,3 +255,10 @@ def test_the_tiles_of_a_rolling_buffer_at_address_0_are_all_looked_at() -> None:
     reader = replace(pooling(512, 4096), ifm=tiled)
     assert distance([pooling(8192, 0)], reader, load_variant("ethos-u55-128")) == 0
     assert distance([pooling(8192, 2048)], reader, load_variant("ethos-u55-128")) == 3
+
+
+def test_the_height_of_a_tile_beside_the_map_means_nothing() -> None:
+    """All columns are in tiles 0 and 2, and all rows in tile 0: nothing is read at address 0, where the kernel before wrote."""
+    whole = replace(feature_map(512, (4, 4, 16)), tile_height_1=1)
+    reader = replace(pooling(512, 4096), ifm=whole)
+    assert distance([pooling(8192, 0)], reader, load_variant("ethos-u55-128")) == 3

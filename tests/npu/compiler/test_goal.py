@@ -14,6 +14,7 @@ from npu.errors import UserError
 from npu.graph import attributes as at
 from npu.graph.graph import Model
 from npu.hardware.choice import Hardware
+from npu.isa.operations import KernelOperation
 from npu.tflite.writer import write_model
 from npu.toolchain.session import Session
 
@@ -105,3 +106,10 @@ def test_what_cannot_fit_is_not_cut() -> None:
 def test_an_unknown_goal_is_refused_with_the_names() -> None:
     with pytest.raises(UserError, match="optimise: must be one of performance, size, got 'speed'"):
         npu.compile(residual((3, 3), (1, 32, 32, 16)), optimise="speed")
+
+
+def test_stripes_of_any_height_say_once_how_high_the_tile_is_that_they_do_not_use() -> None:
+    (partition,) = npu.compile(residual((3, 3), (1, 32, 32, 16)), optimise="size").compiled_model.partitions
+    maps = [operation.ofm for operation in partition.operations if isinstance(operation, KernelOperation)]
+    assert len({fm.height for fm in maps}) > 1
+    assert {fm.tile_height_1 for fm in maps} == {1}
