@@ -26,6 +26,8 @@ _LONGEST = 4
 """Steps of a chain that is tried: more share the cache with fewer rows each, and take longer to find."""
 _WORTH = 0.003
 """Of all cycles, what a cascade saves at least: for less the file is not made longer, and the search neither."""
+_WORTH_ANEW = 0.15
+"""Of all cycles, what other cascades must save: estimates of whole programs are not closer."""
 _SHARE = 0.75
 """Of the cache, for the rolling buffers of a cascade: the rest is for what lives beside it."""
 
@@ -39,10 +41,22 @@ class _Plan:
     cycles: float
 
 
-def spare_traffic(graph: Graph, nodes: Sequence[PlanNode], chooser: BlockChooser) -> Sequence[PlanNode]:
-    """The nodes with one cascade more for each map behind the cache that pays."""
-    plan = _planned(graph, tuple(nodes), chooser)
-    for number in range(len(nodes)):
+def spare_traffic(
+    graph: Graph, uncut: Sequence[PlanNode], cut: Sequence[PlanNode], chooser: BlockChooser
+) -> Sequence[PlanNode]:
+    """The nodes with one cascade more for each map behind the cache that pays; `cut` are those with cascades for the cache.
+
+    Where they do not fit it all the same they have as many stripes as there can be, and it may be faster to begin `uncut`.
+    """
+    plan = _spared(graph, _planned(graph, tuple(cut), chooser), chooser)
+    if not plan.far or list(uncut) == list(cut):
+        return plan.nodes
+    anew = _spared(graph, _planned(graph, tuple(uncut), chooser), chooser)
+    return anew.nodes if anew.cycles < plan.cycles * (1 - _WORTH_ANEW) else plan.nodes
+
+
+def _spared(graph: Graph, plan: _Plan, chooser: BlockChooser) -> _Plan:
+    for number in range(len(plan.nodes)):
         given_up = set[Storage]()
         while (place := _next_place(plan, number, given_up)) is not None:
             steps = _steps(plan.nodes[number])
@@ -51,7 +65,7 @@ def spare_traffic(graph: Graph, nodes: Sequence[PlanNode], chooser: BlockChooser
                 given_up.add(steps[place].ofm.storage)
             else:
                 plan = better
-    return plan.nodes
+    return plan
 
 
 def _planned(graph: Graph, nodes: tuple[PlanNode, ...], chooser: BlockChooser) -> _Plan:

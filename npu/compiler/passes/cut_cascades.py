@@ -29,8 +29,8 @@ def _fitting(graph: GraphState, state: State) -> Sequence[PlanNode]:
             return fit_least(graph.graph, graph.nodes, partial(estimate_steps, chooser=state.chooser), state.progress)
         return _within(graph, arena_budget(state.variant), state)
     nodes = _within(graph, arena_budget(state.variant), state)
-    nodes = fit_budget(graph.graph, nodes, room_for_maps(mode), hidden_only=True, progress=state.progress)
-    return nodes if state.goal is Goal.SIZE else spare_traffic(graph.graph, nodes, state.chooser)
+    cut = fit_budget(graph.graph, nodes, room_for_maps(mode), hidden_only=True, progress=state.progress)
+    return cut if state.goal is Goal.SIZE else spare_traffic(graph.graph, nodes, cut, state.chooser)
 
 
 def _within(graph: GraphState, budget: int, state: State) -> Sequence[PlanNode]:
