@@ -28,6 +28,8 @@ _SHORT = 2
 _MOST_CASCADES = 24
 _GOALS = (1.0, 0.8, 0.6)
 """Shares of the budget that are aimed at in turn."""
+_ROOMY_GOALS = (*_GOALS, 0.45)
+"""The same where what is left may be room for copies of constants."""
 
 _ALLOWED_PEAKS = (1.0, 1.02, 1.05, 1.1, 1.16, 1.3)
 """Peaks relative to the smallest one that are looked at where memory counts more than cycles."""
@@ -104,7 +106,7 @@ class _Search:
 
     def least(self, state: _CutState, number: int, chain: tuple[int, int]) -> int:
         """Bytes that are live at once however a chain is cut, as far as that is known."""
-        return 0 if self.has_branches else self._window(state, number, chain).least
+        return 0 if state.programs[number].has_cascades(chain) else self._window(state, number, chain).least
 
     def least_in(self, state: _CutState, number: int, chain: tuple[int, int], count: int, *, is_rolling: bool) -> int | None:
         """The same with the chain in so many stripes, found without making them; None if it has fewer rows."""
@@ -119,7 +121,8 @@ class _Search:
 
     def _window(self, state: _CutState, number: int, chain: tuple[int, int]) -> CutWindow:
         if (state, chain) not in self._windows:
-            self._windows[state, chain] = CutWindow(state.live, number, *chain)
+            program = state.programs[number]
+            self._windows[state, chain] = CutWindow(state.live, number, *map(program.position, chain))
         return self._windows[state, chain]
 
     def trial(self, state: _CutState, number: int, chain: tuple[int, int], count: int, *, is_rolling: bool) -> _Trial | None:
@@ -137,10 +140,11 @@ class _Search:
         if not stripes or not candidate:
             return None
         steps = candidate.steps()
-        if self.has_branches:
+        if program.has_cascades(chain):
             reached, work = self._peak_with(state, number, candidate, chain), _work(steps)
         else:
-            reached = max(self._window(state, number, chain).usage(stripes))
+            beside = self._peak_beside(state, number, chain)
+            reached = max(*self._window(state, number, chain).usage(stripes), beside)
             work = state.works[number] - _work(replaced) + _work(stripes)
         return _Trial(candidate, steps, reached, work / state.works[number])
 
@@ -150,6 +154,12 @@ class _Search:
         if key not in self._stripes:
             self._stripes[key] = in_stripes(chain, count, is_rolling=is_rolling)
         return self._stripes[key]
+
+    def _peak_beside(self, state: _CutState, number: int, chain: tuple[int, int]) -> int:
+        """The most that is live at the step of the peak or the cascade that has it, if that is not in a chain."""
+        program, usage = state.programs[number], state.live.usage[state.live.starts[number] :]
+        worst = program.uncut(state.place_of_peak[1])
+        return 0 if chain[0] <= worst <= chain[1] else max(usage[position] for position in program.extent(worst))
 
     def _peak_with(self, state: _CutState, number: int, candidate: CutProgram, chain: tuple[int, int]) -> int:
         """The most that is live during a new cascade, and at the step of the peak before it or the cascade that has it."""
@@ -176,15 +186,28 @@ def fit_budget(
     behind it, which costs less than rows that are made twice.
     Where tensors that others see take more than the budget, nothing is gained by cutting below them.
     """
-    search = _Search(graph, nodes, hidden_only=hidden_only, progress=progress)
     if hidden_only:
-        return _closest(search, budget)[0]
-    budget = max(budget, visible_peak(graph, nodes))
-    cut, peak = _closest(search, budget)
-    if peak <= budget:
-        return cut
-    wider, lower = _closest(_Search(graph, nodes, has_branches=True, progress=progress), budget)
-    return wider if lower < peak else cut
+        return _closest(_Search(graph, nodes, hidden_only=True, progress=progress), budget)[0]
+    return next(plans_within(graph, nodes, budget, progress))
+
+
+def plans_within(
+    graph: Graph, nodes: Sequence[PlanNode], budget: int, progress: Progress | None = None
+) -> Iterator[list[PlanNode]]:
+    """The nodes with cascades so that the feature maps' peak is at most `budget` bytes, or a share of it, in several ways.
+
+    The first is found soonest. If there is none, it is what comes nearest.
+    """
+    budget, missed = max(budget, visible_peak(graph, nodes)), list[tuple[int, list[PlanNode]]]()
+    search = _Search(graph, nodes, has_branches=True, progress=progress)
+    for share in _ROOMY_GOALS:
+        cut, peak = _cut_down(search, int(budget * share))
+        if peak <= budget:
+            yield cut
+        missed.append((peak, cut))
+    peak, cut = min(missed, key=lambda plan: plan[0])
+    if peak > budget:
+        yield cut
 
 
 def fit_least(

@@ -44,6 +44,10 @@ class CutProgram:
             return None
         return replace(self, cascades=tuple(sorted((*others, new), key=lambda one: one.first)))
 
+    def has_cascades(self, chain: tuple[int, int]) -> bool:
+        """Whether any of the steps of a chain is in stripes."""
+        return any(one.first <= chain[1] and chain[0] <= one.last for one in self.cascades)
+
     def position(self, number: int) -> int:
         """Where step `number` of the whole program, or the cascade that begins with it, is among all steps."""
         return number + sum(cascade.added for cascade in self.cascades if cascade.last < number)

@@ -95,15 +95,18 @@ class Constants:
         return offset
 
     def bytes_per_weight(self, weights: StepWeights) -> float:
-        """Expected bytes of the compressed stream per weight, from their entropy; rounded, so that like ones are equal."""
+        """Expected bytes of the compressed stream per weight; rounded, so that like ones are equal."""
+        return max(round(self.density(weights) / _DENSITY_STEP), 1) * _DENSITY_STEP
+
+    def density(self, weights: StepWeights) -> float:
+        """The same from their entropy, not rounded."""
         key = id(weights)
         if key not in self._densities:
             rows = np.zeros((ROWS, VALUES), np.int64)
             count_values(weights.values.ravel(), rows)
             counts = rows.sum(axis=0)
             shares = counts[counts > 0] / weights.values.size
-            density = float(-(shares * np.log2(shares)).sum()) / 8 * _CODE_OVERHEAD
-            self._densities[key] = (weights, max(round(density / _DENSITY_STEP), 1) * _DENSITY_STEP)
+            self._densities[key] = (weights, float(-(shares * np.log2(shares)).sum()) / 8 * _CODE_OVERHEAD)
         return self._densities[key][1]
 
     def add_weights(
@@ -177,8 +180,9 @@ class Constants:
 class ExpectedConstants:
     """Constants as far as a plan needs them that may yet be dropped: their expected sizes, nothing encoded."""
 
-    def __init__(self, constants: Constants) -> None:
-        self.bytes_per_weight, self.digests_of = constants.bytes_per_weight, constants.digests_of
+    def __init__(self, constants: Constants, *, is_rounded: bool = True) -> None:
+        self.bytes_per_weight = constants.bytes_per_weight if is_rounded else constants.density
+        self.digests_of = constants.digests_of
         self._slices: dict[tuple[object, ...], WeightSlice] = {}
 
     def add(self, data: bytes) -> int:

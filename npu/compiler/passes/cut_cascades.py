@@ -6,14 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from npu.compiler.cascade import fit_budget, fit_least, visible_peak
+from npu.compiler.cascade import fit_budget, fit_least, plans_within, visible_peak
 from npu.compiler.fast_memory import room_for_maps
 from npu.compiler.goal import Goal
+from npu.compiler.ir import ConvolutionStep
+from npu.compiler.job_maker import JobMaker
+from npu.compiler.layout import choose_layouts
 from npu.compiler.lifetime import PlanNode
-from npu.compiler.memory import arena_budget
+from npu.compiler.memory import arena_budget, plan_memory
 from npu.compiler.schedule import estimate_steps
 from npu.compiler.spared_traffic import spare_traffic
 from npu.compiler.state import GraphState, State
+from npu.compiler.usage import live_maps
+from npu.compiler.weights import ExpectedConstants
 
 
 def cut_cascades(state: State) -> State:
@@ -34,6 +39,31 @@ def _fitting(graph: GraphState, state: State) -> Sequence[PlanNode]:
 
 
 def _within(graph: GraphState, budget: int, state: State) -> Sequence[PlanNode]:
-    """The nodes for a budget; uncut if tensors that others see exceed it alone, for stripes would only cost cycles."""
-    is_beyond = visible_peak(graph.graph, graph.nodes) > budget
-    return graph.nodes if is_beyond else fit_budget(graph.graph, graph.nodes, budget, progress=state.progress)
+    """The nodes for a budget; uncut if tensors that others see exceed it alone, for stripes would only cost cycles.
+
+    Where the budget has no room for copies of constants besides the maps, smaller maps may be faster than whole ones.
+    """
+    if visible_peak(graph.graph, graph.nodes) > budget:
+        return graph.nodes
+    plans = plans_within(graph.graph, graph.nodes, budget, state.progress)
+    first = next(plans)
+    if state.variant.memory_mode.has_separate_cache or (first == list(graph.nodes) and _is_roomy(graph, budget)):
+        return first
+    different = {tuple(len(node.program.steps) if node.program else 0 for node in nodes): nodes for nodes in [first, *plans]}
+    return min(different.values(), key=partial(_draft, graph=graph, state=state)) if len(different) > 1 else first
+
+
+def _is_roomy(graph: GraphState, budget: int) -> bool:
+    """Whether there is room for the weights of three steps at a time besides all maps."""
+    sizes = [step.weights.values.size if isinstance(step, ConvolutionStep) else 0 for step in graph.steps]
+    copied = max((sum(sizes[number : number + 3]) for number in range(len(sizes))), default=0)
+    return max(live_maps(graph.graph, graph.nodes).usage, default=0) + copied <= budget
+
+
+def _draft(nodes: Sequence[PlanNode], graph: GraphState, state: State) -> tuple[int, float]:
+    """Bytes of a plan beyond the budget, and its cycles, by the expected size of constants."""
+    layouts = choose_layouts(step for node in nodes if node.program for step in node.program.steps)
+    constants = ExpectedConstants(state.constants, is_rounded=False)  # a copy that just does not fit is none
+    jobs = JobMaker(graph.graph, nodes, layouts, (), state.chooser).jobs(None, constants)
+    plan = plan_memory(graph.graph, nodes, jobs, layouts, state.variant)
+    return max(plan.arena_bytes, arena_budget(state.variant)), plan.cycles

@@ -113,3 +113,15 @@ def test_stripes_of_any_height_say_once_how_high_the_tile_is_that_they_do_not_us
     maps = [operation.ofm for operation in partition.operations if isinstance(operation, KernelOperation)]
     assert len({fm.height for fm in maps}) > 1
     assert {fm.tile_height_1 for fm in maps} == {1}
+
+
+@pytest.mark.parametrize("kernels", [(1, 3, 1), (3, 3)], ids=str)
+def test_a_wider_arena_costs_no_more_than_a_tighter_one(kernels: tuple[int, ...]) -> None:
+    """Smaller maps leave room for copies of weights, which may save more than stripes cost."""
+    content = residual(kernels, (1, 48, 48, 16))
+    whole = npu.compile(content).compiled_model.usage.arena_bytes
+    times = []
+    for share in (0.9, 0.7, 0.56):
+        compiled = npu.compile(content, session=Session(Hardware(arena_cache_bytes=int(whole * share))))
+        times.append(npu.time_model(compiled.content).report.totals.total_cycles)
+    assert all(wider <= 1.02 * tighter for wider, tighter in pairwise(times))
