@@ -115,7 +115,7 @@ class _Search:
         if key not in self._between:
             self._between[key] = least_between(whole[first : last + 1], count, is_rolling=is_rolling)
         between = self._between[key]
-        if between is None or self.has_branches:
+        if between is None or state.programs[number].has_cascades(chain):
             return between and between[0]
         return self._window(state, number, chain).least_with(between[0], has_result=between[1])
 

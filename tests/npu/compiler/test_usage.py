@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from npu.compiler.chains import chains_around
+from npu.compiler.chains import chains_around, is_line
 from npu.compiler.ir import Program
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.stripes import in_stripes, least_between
@@ -32,11 +32,11 @@ def test_a_window_finds_what_a_look_at_all_steps_finds(name: str, *, hidden_only
     made: Program = PROGRAMS[name]()
     node, tried = PlanNode((0,), made, is_npu=True), 0
     live = live_maps(graph_of(made), [node], hidden_only=hidden_only)
-    chains = {chain for number in range(len(made.steps)) for chain in chains_around(made.steps, number, has_branches=False)}
+    chains = {chain for number in range(len(made.steps)) for chain in chains_around(made.steps, number, has_branches=True)}
     for first, last in sorted(chains):
         window = CutWindow(live, 0, first, last)
         for count in (2, 3, 4, 8):
-            for is_rolling in (False, True):
+            for is_rolling in (False, True) if is_line(made.steps[first : last + 1]) else (True,):
                 stripes = in_stripes(made.steps[first : last + 1], count, is_rolling=is_rolling)
                 if stripes is None:
                     continue
