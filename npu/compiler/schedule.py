@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from npu.compiler.block_config import BlockChoice, BlockChooser
@@ -52,8 +51,8 @@ _WORTH_SRAM = 3.0
 _WORTH_READING_AGAIN = 0.8
 """The same for constants that are read again and again although there is room for copies."""
 
-_WORTH_ENCODING_AGAIN = 1.1
-"""How many times its own best cycles an operation may take to read weights as they are encoded for another one."""
+_WORTH_ENCODING_AGAIN = 0.1
+"""The part of the cycles of all stripes of weights by which a second encoding of them must shorten those that use it."""
 
 _MOST_PREFETCHED_BYTES = 128 * 1024
 """Copies that are made while the port of the constants is idle take no more than this."""
@@ -248,7 +247,8 @@ def make_jobs(
     jobs: list[Job] = []
     chooser = problems.chooser
     pace = Pace(port_rate(chooser.variant, chooser.variant.memory_mode.constants))
-    usual, encodings = _usual_shapes(steps), _Encodings(constants)
+    stripes, encodings = _rooms_by_shape(steps, rooms), _Encodings(constants)
+    usual = {key: [max(own.items(), key=lambda item: len(item[1]))] for key, own in stripes.items() if len(own) > 1}
     spare = 0.0
     for given, room in zip(counted(steps, "blocks and weights of steps", progress), rooms, strict=True):
         step, forms = problems.of(given, constants)
@@ -257,10 +257,12 @@ def make_jobs(
         if isinstance(step, ConvolutionStep):
             has_lead = not is_bound or spare >= SMALLEST_SLICE_BYTES
             pace = pace if has_lead else pace.without_lead
-            for shape in usual.pop(id(step.weights), ()):
+            own = stripes[id(step.weights)]
+            for shape, found in usual.pop(id(step.weights), ()):
                 usual_forms = problems.forms(replace(problem, ofm=shape))
-                encodings.add(usual_forms, step, _choose_form(usual_forms, room, pace, is_bound=is_bound))
-            form = encodings.cheapest(forms, step, _choose_form(forms, room, pace, is_bound=is_bound), pace)
+                encodings.add(usual_forms, step, _choose_form(usual_forms, min(found), pace, is_bound=is_bound))
+            share = len(own[step.ofm.shape]) / sum(map(len, own.values()))
+            form = encodings.cheapest(forms, step, _choose_form(forms, room, pace, is_bound=is_bound), pace, share)
             spare = room - form.room(problem)
             new = _convolution_jobs(step, problem, form, constants, table)
         else:
@@ -332,13 +334,13 @@ class Slicing:
         return max(self.ends(pace, problem)) - pace.end
 
 
-def _usual_shapes(steps: Sequence[Step]) -> dict[int, list[MapShape]]:
-    """By the identity of weights that stripes of several heights use: the OFM shape of most of these stripes."""
-    shapes: dict[int, Counter[MapShape]] = {}
-    for step in steps:
+def _rooms_by_shape(steps: Sequence[Step], rooms: Sequence[int]) -> dict[int, dict[MapShape, list[int]]]:
+    """By the identity of weights and the OFM shape of stripes that use them: the rooms of these stripes."""
+    found: dict[int, dict[MapShape, list[int]]] = {}
+    for step, room in zip(steps, rooms, strict=True):
         if isinstance(step, ConvolutionStep):
-            shapes.setdefault(id(step.weights), Counter())[step.ofm.shape] += 1
-    return {key: [max(count, key=lambda shape: count[shape])] for key, count in shapes.items() if len(count) > 1}
+            found.setdefault(id(step.weights), {}).setdefault(step.ofm.shape, []).append(room)
+    return found
 
 
 class Forms:
@@ -409,18 +411,22 @@ class _Encodings:
         if form not in known:
             known.append(form)
 
-    def cheapest(self, forms: Forms, step: ConvolutionStep, own: Slicing, pace: Pace) -> Slicing:
-        """The fastest form that reads weights as they are encoded, if there is one hardly slower than the step's own."""
+    def cheapest(self, forms: Forms, step: ConvolutionStep, own: Slicing, pace: Pace, share: float) -> Slicing:
+        """The fastest form that reads weights as they are encoded, if there is one hardly slower than the step's own.
+
+        `share`: of the stripes that use the weights, how many have this problem.
+        """
         if 0 < own.staged < len(own.slices):
             return own
         known, problem = self._of(forms, step), forms.problem
         if known == [own]:
             return own
-        fitting = [form for form in known if form.is_staged or not own.is_staged]
-        others = [alike for form in fitting if (alike := forms.alike(form, is_staged=own.is_staged)) is not None]
+        alike = [(form, forms.alike(form, is_staged=own.is_staged)) for form in known]
+        room = own.room(problem)
+        others = [one for form, one in alike if one is not None and (form.is_staged or one.room(problem) <= room)]
         costs = [other.cycles(pace, problem) for other in others]
         best = own
-        if others and min(costs) <= own.cycles(pace, problem) * _WORTH_ENCODING_AGAIN:
+        if others and min(costs) <= own.cycles(pace, problem) * (1 + _WORTH_ENCODING_AGAIN / share):
             best = others[costs.index(min(costs))]
         if best not in known:
             known.append(best)
