@@ -143,7 +143,8 @@ class _Search:
         if program.has_cascades(chain):
             reached, work = self._peak_with(state, number, candidate, chain), _work(steps)
         else:
-            beside = self._peak_beside(state, number, chain)
+            # stripes of a line are steps of the program from then on: what else is live is left to the next cascade
+            beside = self._peak_beside(state, number, chain) if self.has_branches else 0
             reached = max(*self._window(state, number, chain).usage(stripes), beside)
             work = state.works[number] - _work(replaced) + _work(stripes)
         return _Trial(candidate, steps, reached, work / state.works[number])
