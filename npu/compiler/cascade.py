@@ -100,8 +100,8 @@ class _Search:
         """The chains of a node around step `worst`."""
         if (state, number, worst) not in self._chains:
             program = state.programs[number]
-            found = chains_around(program.whole, program.uncut(worst), has_branches=self.has_branches)
-            self._chains[state, number, worst] = list(found)
+            chains = chains_around(program.whole, program.uncut(worst), has_branches=self.has_branches)
+            self._chains[state, number, worst] = list(chains)
         return self._chains[state, number, worst]
 
     def least(self, state: _CutState, number: int, chain: tuple[int, int]) -> int:
