@@ -248,7 +248,7 @@ def make_jobs(
     chooser = problems.chooser
     pace = Pace(port_rate(chooser.variant, chooser.variant.memory_mode.constants))
     stripes, encodings = _rooms_by_shape(steps, rooms), _Encodings(constants)
-    usual = {key: [max(own.items(), key=lambda item: len(item[1]))] for key, own in stripes.items() if len(own) > 1}
+    usual = {key: [max(own.items(), key=lambda shape: len(shape[1]))] for key, own in stripes.items() if len(own) > 1}
     spare = 0.0
     for given, room in zip(counted(steps, "blocks and weights of steps", progress), rooms, strict=True):
         step, forms = problems.of(given, constants)
@@ -258,9 +258,9 @@ def make_jobs(
             has_lead = not is_bound or spare >= SMALLEST_SLICE_BYTES
             pace = pace if has_lead else pace.without_lead
             own = stripes[id(step.weights)]
-            for shape, found in usual.pop(id(step.weights), ()):
+            for shape, given_rooms in usual.pop(id(step.weights), ()):
                 usual_forms = problems.forms(replace(problem, ofm=shape))
-                encodings.add(usual_forms, step, _choose_form(usual_forms, min(found), pace, is_bound=is_bound))
+                encodings.add(usual_forms, step, _choose_form(usual_forms, min(given_rooms), pace, is_bound=is_bound))
             share = len(own[step.ofm.shape]) / sum(map(len, own.values()))
             form = encodings.cheapest(forms, step, _choose_form(forms, room, pace, is_bound=is_bound), pace, share)
             spare = room - form.room(problem)
@@ -336,11 +336,11 @@ class Slicing:
 
 def _rooms_by_shape(steps: Sequence[Step], rooms: Sequence[int]) -> dict[int, dict[MapShape, list[int]]]:
     """By the identity of weights and the OFM shape of stripes that use them: the rooms of these stripes."""
-    found: dict[int, dict[MapShape, list[int]]] = {}
+    by_shape: dict[int, dict[MapShape, list[int]]] = {}
     for step, room in zip(steps, rooms, strict=True):
         if isinstance(step, ConvolutionStep):
-            found.setdefault(id(step.weights), {}).setdefault(step.ofm.shape, []).append(room)
-    return found
+            by_shape.setdefault(id(step.weights), {}).setdefault(step.ofm.shape, []).append(room)
+    return by_shape
 
 
 class Forms:
