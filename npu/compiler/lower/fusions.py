@@ -16,7 +16,9 @@ from npu.graph.graph import Graph, Op, Tensor
 from npu.graph.idle import VIEWS
 from npu.graph.operands import Role
 from npu.graph.ops import inputs_with
+from npu.hardware.variant import Variant
 from npu.layouts import MapShape
+from npu.machine.output_unit import element_cycles
 from npu.records import dataclass
 
 _CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
@@ -27,6 +29,11 @@ _CARRIERS = _CONVOLUTIONS | {
 """Kinds that end in one step of the output unit for every value: functions of this value can be fused into it."""
 _PADS = frozenset({"PAD", "PADV2"})
 _EIGHT_BITS = (DType.INT8, DType.UINT8)
+_EXTREMES = frozenset({"MAXIMUM", "MINIMUM"})
+_RESCALES = RECTIFIERS.keys() | {"QUANTIZE"}
+"""Functions that alone are a scale and a clamp, not a table."""
+_START_UPS = 4
+"""What an operation of its own costs, with its latencies, in start-ups of the hardware description."""
 _PARTS = VIEWS | {"SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "UNPACK"}
 
 
@@ -94,10 +101,10 @@ def same_quantization(a: Tensor, b: Tensor) -> bool:
     return np.array_equal(x.scales, y.scales) and x.zero_point == y.zero_point
 
 
-def find_fusions(graph: Graph, ops: Sequence[int], most_padding: int) -> Fusions:
-    """Decide the fusions and nestings of the partition `ops`."""
+def find_fusions(graph: Graph, ops: Sequence[int], most_padding: int, least_apart: float) -> Fusions:
+    """Decide the fusions and nestings of the partition `ops`; `least_apart` as of `elements_apart`."""
     uses = _Uses(graph, ops)
-    fused_ops = _fuse_functions(uses)
+    fused_ops = _fuse_functions(uses, least_apart)
     pad = _fuse_pads(uses, most=most_padding)
     carrier = {fused_op: carrier for carrier, row in fused_ops.items() for fused_op in row} | {
         p: conv for conv, p in pad.items()
@@ -106,17 +113,45 @@ def find_fusions(graph: Graph, ops: Sequence[int], most_padding: int) -> Fusions
     return Fusions(carrier, fused_ops, pad, nest, uses.inputs(), uses.outputs)
 
 
-def _fuse_functions(uses: _Uses) -> dict[int, tuple[int, ...]]:
+def _fuse_functions(uses: _Uses, least_apart: float) -> dict[int, tuple[int, ...]]:
     """Fuse functions of one value into what computes it: one after the other they are one table, or one clamp."""
     fused: dict[int, tuple[int, ...]] = {}
     riding: set[int] = set()
     for index in uses.ops:
         if _is_carrier(uses, index) and index not in riding:
             row = tuple(_riders(uses, index))
-            riding.update(row)
-            if row:
+            if row and not _is_cheaper_apart(uses.graph, index, row, least_apart):
+                riding.update(row)
                 fused[index] = row
     return fused
+
+
+def elements_apart(variant: Variant) -> float:
+    """Elements above which a rescaling behind an extreme takes longer as its table than as an operation of its own.
+
+    Without limit where the map between them may lie in a slower memory than the fast one.
+    """
+    fused = element_cycles(variant, "other", has_function=True, has_clamp=False)
+    apart = 2 * element_cycles(variant, "other", has_function=False, has_clamp=True)
+    if fused <= apart or variant.memory_mode.has_separate_cache:
+        return math.inf
+    return _START_UPS * variant.timing.operation_overhead_cycles / (fused - apart)
+
+
+def _is_cheaper_apart(graph: Graph, index: int, row: Sequence[int], least: float) -> bool:
+    """Whether what is fused into an operator is a rescaling of more than `least` 8-bit extremes."""
+    op, function = graph.ops[index], graph.ops[row[0]]
+    before, after = graph.tensors[op.outputs[0]], graph.tensors[function.outputs[0]]
+    if len(row) > 1 or op.kind not in _EXTREMES or function.kind not in _RESCALES or before.dtype not in _EIGHT_BITS:
+        return False
+    return math.prod(before.shape) > least and not _has_same_scale(before, after)
+
+
+def _has_same_scale(a: Tensor, b: Tensor) -> bool:
+    """Whether a move and a clamp bring values of one to the other."""
+    assert a.quantization is not None
+    assert b.quantization is not None
+    return np.array_equal(a.quantization.scales, b.quantization.scales)
 
 
 def _is_carrier(uses: _Uses, index: int) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from npu.compiler.ir import Program
 from npu.compiler.lower.admit import LoweringError, check_operator
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.fusions import find_fusions
+from npu.compiler.lower.fusions import elements_apart, find_fusions
 from npu.compiler.lower.geometry import largest_padding
 from npu.compiler.lower.table import LOWERED
 from npu.errors import CompileError, ModelError
@@ -31,7 +31,7 @@ def lower_partition(graph: Graph, ops: Sequence[int], variant: Variant, lstm_gat
         if lowering is None:
             raise LoweringError(index, graph.ops[index], "must be one that the NPU can run, see LOWERED")
         check_operator(graph, index, lowering.limit, needs_options=lowering.needs_options)
-    fusions = find_fusions(graph, computed, largest_padding(variant)[0])
+    fusions = find_fusions(graph, computed, largest_padding(variant)[0], elements_apart(variant))
     builder = Builder(graph, fusions, variant, lstm_gates)
     for index in computed:
         if index not in fusions.carrier:

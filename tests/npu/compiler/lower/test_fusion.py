@@ -9,9 +9,11 @@ from npu.compiler.ir import ConvolutionStep, PoolingStep
 from npu.compiler.lower.partition import lower_partition
 from npu.graph import attributes as at
 from npu.graph.attributes import FusedActivation, Padding
+from npu.hardware.catalogue import load_variant
 from npu.isa.operations import IfmPadding as PaddingAmounts
 
-from tests.support.lowering import assert_exact, lowered, variant
+from tests.naive.steps import execute
+from tests.support.lowering import assert_exact, lowered, reference_outputs, variant
 from tests.support.random_graphs import Sketch, random_inputs
 
 
@@ -64,6 +66,30 @@ def test_a_table_rides_on_its_producer(kind: str, scale: float, zero_point: int)
     assert len(program.steps) == 1
     assert program.steps[0].lut is not None
     exact(s, [z])
+
+
+def least(shape: tuple[int, ...]) -> tuple[Sketch, int]:
+    """MINIMUM of two inputs, and a RELU with another scale."""
+    s = sketch()
+    inputs = [s.input(shape, 0.25, 5), s.input(shape, 0.25, 5)]
+    y = s.op("MINIMUM", inputs, [s.tensor(shape, 0.25, 5)])
+    return s, s.op("RELU", [y], [s.tensor(shape, 0.1, -128)])
+
+
+@pytest.mark.parametrize(
+    ("target", "height", "has_table"),
+    [("ethos-u55-128", 64, True), ("ethos-u55-256", 64, False), ("ethos-u55-256", 2, True), ("ethos-u65-512", 64, True)],
+)
+def test_a_rescaling_behind_an_extreme_rides_as_a_table_unless_two_operations_are_faster(
+    target: str, height: int, has_table: bool
+) -> None:
+    s, z = least((1, height, 16, 8))
+    graph = s.graph([z])
+    inputs = random_inputs(graph, 1)
+    program = lower_partition(graph, [0, 1], load_variant(target))
+    assert [step.lut is not None for step in program.steps] == ([True] if has_table else [False, False])
+    found = execute(program, dict(zip(graph.inputs, inputs, strict=True)))[z]
+    np.testing.assert_array_equal(found.reshape(-1), reference_outputs(graph, inputs)[0].reshape(-1))
 
 
 def test_an_activation_whose_input_is_also_an_output_stays_on_its_own() -> None:
