@@ -207,8 +207,9 @@ def plans_within(
             yield cut
         missed.append((peak, cut))
     peak, cut = min(missed, key=lambda plan: plan[0])
-    if peak > budget:
-        yield cut
+    if peak > budget:  # chains of stripes, which this search leaves alone, may go on where branches do not
+        other, lower = _closest(_Search(graph, nodes, progress=progress), budget)
+        yield other if lower < peak else cut
 
 
 def fit_least(

@@ -20,6 +20,9 @@ from npu.compiler.state import GraphState, State
 from npu.compiler.usage import live_maps
 from npu.compiler.weights import ExpectedConstants
 
+_SURE = 0.95
+"""Of the drafted cycles of the first plan, what another one has at most: drafts are not exact."""
+
 
 def cut_cascades(state: State) -> State:
     """The state with the programs that fit, or come as near to it as was found."""
@@ -50,7 +53,11 @@ def _within(graph: GraphState, budget: int, state: State) -> Sequence[PlanNode]:
     if state.variant.memory_mode.has_separate_cache or (first == list(graph.nodes) and _is_roomy(graph, budget)):
         return first
     different = {tuple(len(node.program.steps) if node.program else 0 for node in nodes): nodes for nodes in [first, *plans]}
-    return min(different.values(), key=partial(_draft, graph=graph, state=state)) if len(different) > 1 else first
+    if len(different) == 1:
+        return first
+    drafts = {steps: _draft(nodes, graph=graph, state=state) for steps, nodes in different.items()}
+    best, (room, cycles) = min(drafts, key=lambda steps: drafts[steps]), next(iter(drafts.values()))
+    return different[best] if drafts[best] < (room, cycles * _SURE) else first
 
 
 def _is_roomy(graph: GraphState, budget: int) -> bool:
