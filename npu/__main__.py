@@ -19,10 +19,8 @@ def program(*command: str) -> NoReturn:
     import sys
 
     from npu.garbage import collect_rarely
-    from npu.imports import find_quickly
 
     collect_rarely()  # before most is imported
-    find_quickly()
     from npu.cli.main import end, main
 
     interrupts: list[int] = []

@@ -12,9 +12,6 @@ from typing import Any, cast
 
 from npu.cli.values import count, positive
 
-argparse._ = str  # type: ignore[attr-defined]
-"""What argparse translates its words by. Python has no translations of them, and looks for files of some for each word."""
-
 
 class HelpText(argparse.RawDescriptionHelpFormatter):
     """As wide as the terminal. argparse asks `shutil`, which imports every kind of compression, for each option."""

@@ -49,6 +49,7 @@ def _cut(chain: Sequence[Step], stripes: int) -> list[RowRange] | None:
 
 
 _FEW = 4
+"""Stripes that are looked at for what rolling buffers hold: all behind them are alike but the last."""
 _MIDDLE = 4
 """Stripes from which on the second has neighbours, and lies in the first half."""
 
