@@ -164,6 +164,12 @@ class StepWeights:
     scales: npt.NDArray[np.uint32]
     shifts: npt.NDArray[np.uint8]
 
+    def channels(self, part: slice) -> StepWeights:
+        """Those of some OFM channels."""
+        return StepWeights(
+            values=self.values[part], biases=self.biases[part], scales=self.scales[part], shifts=self.shifts[part]
+        )
+
     @classmethod
     def unbiased(cls, values: npt.NDArray[np.int16], scale: Scale) -> StepWeights:
         """`values` without bias, and one scale for all channels."""

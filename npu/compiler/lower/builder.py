@@ -83,13 +83,25 @@ class _StepEnds(TypedDict):
 
 
 class Builder:
-    """Collects the steps of a partition. `index` is the operator that is being lowered."""
+    """Collects the steps of a partition. `index` is the operator that is being lowered.
 
-    def __init__(self, graph: Graph, fusions: Fusions, variant: Variant, lstm_gates: LstmGates = LstmGates.EXACT) -> None:
+    `saves_memory`: more steps are made where they need less memory at a time.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        fusions: Fusions,
+        variant: Variant,
+        lstm_gates: LstmGates = LstmGates.EXACT,
+        *,
+        saves_memory: bool = False,
+    ) -> None:
         self.graph = graph
         self.fusions = fusions
         self.variant = variant
         self.lstm_gates = lstm_gates
+        self.saves_memory = saves_memory
         self.index = -1
         self._steps: list[Step] = []
         self._views: dict[int, View] = {}

@@ -142,9 +142,7 @@ def _groups(ifm: View, ofm: View, weights: StepWeights, *, is_depthwise: bool) -
         yield (
             crop(ifm, (0, 0, group * inputs), (*ifm.shape[:2], inputs)),
             crop(ofm, (0, 0, group * outputs), (*ofm.shape[:2], outputs)),
-            StepWeights(
-                values=weights.values[own], biases=weights.biases[own], scales=weights.scales[own], shifts=weights.shifts[own]
-            ),
+            weights.channels(own),
         )
 
 

@@ -7,7 +7,8 @@ number of the reference. Source: gemmlowp's fixedpoint.h. `Qn` has n integer bit
 Steps are few because zero points add constants: every product with a number added is one step. 1 has no int16 number in Q0, -1
 has: factors are negative, and exp() changes its sign with each. All steps are element by element, since these and poolings wait
 for each other's end: what only rescales is an ABS. They overwrite what nothing reads any more. Within a quarter, exp() of
-12 bits has 1024 numbers, which are a table where the hardware keeps a place for one.
+12 bits has 1024 numbers, which are a table where the hardware keeps a place for one. Where memory counts more than steps, what
+follows from x is made late, or again.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from npu.compiler.lower.activation import table_of_lines
 from npu.compiler.lower.builder import IDENTITY, Builder
 from npu.compiler.lower.geometry import crop
 from npu.isa.operations import INT16, ElementwiseMode, Rounding, Scale
+from npu.layouts import BRICK_DEPTH
+from npu.machine.rules import ceil_div, round_up
 from npu.records import dataclass, replace
 
 _ONE_Q2 = 1 << 13
@@ -98,9 +101,10 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class FixedPoint:
-    """Makes the steps."""
+    """Makes the steps: with `saves_memory` more of them, and no more than four maps at a time."""
 
     builder: Builder
+    saves_memory: bool = False
 
     def functions(self, x: View, ofm: View, curves: Sequence[Curve]) -> None:
         """Q0 of numbers, channels after channels as the curves say."""
@@ -115,20 +119,30 @@ class FixedPoint:
         """The functions by the same steps, whose magnitudes have the same bits below the point."""
         point = max(_MAGNITUDE_BITS, *(curve.below_point for curve in curves))
         at_zero, maximum = (0, INT16.maximum) if point > _MAGNITUDE_BITS else (1, _MOST_EXP)
-        magnitude, sign = replace(self._new(x), zero_point=-_MIDDLE), self._sign(x, at_zero)
-        quarters, start = self._new(x), 0
+        sign = None if self.saves_memory else self._sign(x, at_zero)
         bits = min(max(curve.bits for curve in curves), len(_EXP_FACTORS))
+        magnitude, quarters = self._magnitude(x, curves, point)
+        if point == _MAGNITUDE_BITS and self.builder.variant.shram.reserved_lut_banks > 0:
+            exponential = self._exp_of_rest(magnitude, quarters, point)
+        elif sign is not None:
+            exponential = self._rest(magnitude, quarters, point)
+            self._series(exponential, maximum)
+        else:
+            exponential = self._rest(magnitude, quarters, point)
+            self._series_in_halves(exponential, maximum)
+            quarters = self._magnitude(x, curves, point)[1]
+        distance = self._reciprocal(self._exp(exponential, quarters, bits))
+        self._finish(sign or self._sign(x, at_zero), distance, ofm, curves)
+
+    def _magnitude(self, x: View, curves: Sequence[Curve], point: int) -> tuple[View, View]:
+        """Magnitudes with so many bits below the point, and the whole quarters in them."""
+        magnitude, quarters, start = replace(self._new(x), zero_point=-_MIDDLE), self._new(x), 0
         for curve in curves:
             number, left = (_channels(view, start, curve.channels) for view in (x, magnitude))
             self._emit(ElementwiseMode.ABS, number, left, None, scale=Scale(1 << point - curve.below_point, 0))
             start += curve.channels
         self._split_quarters(magnitude, quarters, point)
-        if point == _MAGNITUDE_BITS and self.builder.variant.shram.reserved_lut_banks > 0:
-            exponential = self._exp_of_rest(magnitude, quarters, point)
-        else:
-            exponential = self._rest(magnitude, quarters, point)
-            self._series(exponential, maximum)
-        self._finish(sign, self._reciprocal(self._exp(exponential, quarters, bits)), ofm, curves)
+        return magnitude, quarters
 
     def _finish(self, sign: View, distance: View, ofm: View, curves: Sequence[Curve]) -> None:
         start = 0
@@ -195,6 +209,13 @@ class FixedPoint:
             self._emit(ElementwiseMode.SUB, rest, target, upper, factors=(less, 2 * less))
         else:
             self._emit(ElementwiseMode.ABS, rest, target, None, scale=Scale(less, 0))
+
+    def _series_in_halves(self, y: View, maximum: int) -> None:
+        """The same as `_series` with half of the memory beside `y`."""
+        depth = y.shape[2]
+        half = round_up(ceil_div(depth, 2), BRICK_DEPTH)
+        for start in range(0, depth, half):
+            self._series(_channels(y, start, min(half, depth - start)), maximum)
 
     def _series(self, y: View, maximum: int) -> None:
         """exp(y - 1/8) in Q0 for y in [-1/8, 1/8], at most `maximum`."""

@@ -2,7 +2,8 @@
 
 The input's products are made for all times. Per time, for each group of gates: the product with the output before it, the sums
 in 32 bits, and their functions in gemmlowp's 16-bit fixed point. The tanh of the cell is made with the output's gate, whose
-weights so have time to arrive. Source: TFLite's LstmStepInteger8x8_16.
+weights so have time to arrive. Where memory counts more, a single time goes from gate to gate. Source: TFLite's
+LstmStepInteger8x8_16.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from npu.compiler.lower.quantize import register_scale
 from npu.graph.attributes import UnidirectionalSequenceLSTMOptions
 from npu.graph.graph import ABSENT, Op
 from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, Rounding, Scale
-from npu.layouts import MapShape
+from npu.layouts import BRICK_DEPTH, MapShape
+from npu.machine.rules import ceil_div, round_up
 from npu.numerics.lstm_gates import SIGMOID_RANGE, LstmGates
 from npu.records import dataclass, replace
 
@@ -87,6 +89,37 @@ class _LstmSteps:
         return self.op.inputs[_WEIGHTS + _INPUT] == ABSENT
 
     def lower(self, times: int, cell_clip: float) -> None:
+        if times == 1 and self.builder.saves_memory and not self.is_by_table:
+            self._lower_gate_by_gate(cell_clip)
+        else:
+            self._lower_in_groups(times, cell_clip)
+
+    def _lower_gate_by_gate(self, cell_clip: float) -> None:
+        """One time with the least memory: of the gates before, no more is kept than the cell, in its place, and one gate."""
+        state, cell = (self._state(position) for position in (_STATE, _CELL_STATE))
+        forget = self._gate(_FORGET, state)
+        self._product(forget, cell, cell, 15)
+        if self.is_coupled:
+            self._remainder(forget, forget)
+        entered = forget if self.is_coupled else self._gate(_INPUT, state)
+        added = self._gate(_CELL, state)
+        self._product(entered, added, added, 30 + self.exponent)
+        self._sum(cell, added, cell, cell_clip)
+        gate, bent = self._gate(_OUTPUT, state), self.new(cell.shape)
+        self._function(cell, bent, _TANH_OF_CELL)
+        h = self._output(gate, bent, self.at(self.builder.output(self.op.outputs[0]), 0))
+        self.builder.copy(h, state)
+
+    def _gate(self, gate: int, h: View) -> View:
+        """A gate of the only time."""
+        values = self.new(h.shape)
+        self._function(_GateGroup(self, (gate,)).operands_in_place(h), values, gate)
+        return values
+
+    def _function(self, x: View, ofm: View, part: int) -> None:
+        FixedPoint(self.builder, saves_memory=True).functions(x, ofm, [self.curve(part)])
+
+    def _lower_in_groups(self, times: int, cell_clip: float) -> None:
         state, cell = (self._state(position) for position in (_STATE, _CELL_STATE))
         output = self.builder.output(self.op.outputs[0])
         groups = [_GateGroup(self, gates) for gates in self._groups(times)]
@@ -127,14 +160,22 @@ class _LstmSteps:
         kept, added = (self.new(cell.shape) for _ in range(2))
         if self.is_coupled:
             gates[_INPUT] = self.new(cell.shape)
-            self.builder.elementwise(ElementwiseMode.SUB, gates[_FORGET], gates[_INPUT], INT16.maximum, is_reversed=True)
+            self._remainder(gates[_FORGET], gates[_INPUT])
         self._product(gates[_FORGET], cell, kept, 15)
         self._product(gates[_INPUT], gates[_CELL], added, 30 + self.exponent)
+        self._sum(kept, added, made, clip)
+        return made
+
+    def _remainder(self, gate: View, ofm: View) -> None:
+        """What a gate leaves of 1."""
+        self.builder.elementwise(ElementwiseMode.SUB, gate, ofm, INT16.maximum, is_reversed=True)
+
+    def _sum(self, kept: View, added: View, made: View, clip: float) -> None:
+        """The next cell."""
         steps = float(np.float32(clip) / self.builder.scale(self.op.inputs[_CELL_STATE])) if clip > 0 else INT16.maximum + 1
         most = int(min(steps, INT16.maximum))
         least = -most if clip > 0 else INT16.minimum
         self.builder.elementwise(ElementwiseMode.ADD, kept, made, added, minimum=least, maximum=most)
-        return made
 
     def _product(self, x: View, y: View, ofm: View, bits: int) -> None:
         scale = Scale(_EXACT >> 1, 30 + bits) if self.is_by_table else Scale(_EXACT, 31 + bits)
@@ -149,6 +190,10 @@ class _LstmSteps:
 
     def new(self, shape: MapShape, element: ElementType = INT16) -> View:
         return self.builder.temporary("cell", shape, element)
+
+    def curve(self, part: int) -> Curve:
+        bits = 15 + self.exponent if part == _TANH_OF_CELL else _GATE_BITS
+        return Curve(self.units, is_tanh=part in (_CELL, _TANH_OF_CELL), integer_bits=bits)
 
 
 class _GateGroup:
@@ -168,12 +213,26 @@ class _GateGroup:
         if cell.is_by_table:
             builder.convolve(output, gates, self._recurrent)
             return operands
-        entry = cell.at(self._entry, time)
-        recurrent, wide = (cell.new(entry.shape, INT32) for _ in range(2))
-        builder.convolve(output, recurrent, self._recurrent)
-        builder.widen(entry, wide)
-        builder.elementwise(ElementwiseMode.ADD, wide, gates, recurrent)
+        self._add(output, self._recurrent, cell.at(self._entry, time), gates)
         return operands
+
+    def operands_in_place(self, h: View) -> View:
+        """The same for the only time, where the products of the input were, half of the channels after the other."""
+        cell, builder, recurrent = self._cell, self._cell.builder, self._recurrent
+        entry, output = cell.at(self._entry, 0), replace(h, zero_point=builder.zero_point(cell.op.inputs[_STATE]))
+        half = round_up(ceil_div(cell.units, 2), BRICK_DEPTH)
+        for start in range(0, cell.units, half):
+            part = crop(entry, (0, 0, start), cell.row(min(half, cell.units - start)))
+            self._add(output, recurrent.channels(slice(start, start + half)), part, part)
+        return entry
+
+    def _add(self, output: View, recurrent: StepWeights, entry: View, sums: View) -> None:
+        """The products of the output before and those of the input."""
+        builder = self._cell.builder
+        products, wide = (self._cell.new(entry.shape, INT32) for _ in range(2))
+        builder.convolve(output, products, recurrent)
+        builder.widen(entry, wide)
+        builder.elementwise(ElementwiseMode.ADD, wide, sums, products)
 
     @cached_property
     def _entry(self) -> View:
@@ -200,7 +259,7 @@ class _GateGroup:
                 cell = self.part(operands, _TANH_OF_CELL)
                 lower_hardware_function(self._cell.builder, "TANH", cell, made[_TANH_OF_CELL], 2.0**self._cell.exponent)
         else:
-            FixedPoint(self._cell.builder).functions(operands, values, [self._curve(part) for part in self._parts])
+            FixedPoint(self._cell.builder).functions(operands, values, [self._cell.curve(part) for part in self._parts])
         return made
 
     def _look_up(self, gate: int, entry: View, recurrent: View, ofm: View) -> None:
@@ -210,10 +269,6 @@ class _GateGroup:
             ElementwiseMode.ADD, entry, ofm, recurrent, scale=Scale(3, 0), rounding=Rounding.NATURAL,
             minimum=least, maximum=most, function=function,
         )  # fmt: skip
-
-    def _curve(self, part: int) -> Curve:
-        bits = 15 + self._cell.exponent if part == _TANH_OF_CELL else _GATE_BITS
-        return Curve(self._cell.units, is_tanh=part in (_CELL, _TANH_OF_CELL), integer_bits=bits)
 
     def _weights(self, first: int, source: int, *, has_bias: bool) -> StepWeights:
         """Those of the gates as one convolution; effective scales are rounded to float32."""

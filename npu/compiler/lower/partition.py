@@ -18,7 +18,14 @@ from npu.hardware.variant import Variant
 from npu.numerics.lstm_gates import LstmGates
 
 
-def lower_partition(graph: Graph, ops: Sequence[int], variant: Variant, lstm_gates: LstmGates = LstmGates.EXACT) -> Program:
+def lower_partition(
+    graph: Graph,
+    ops: Sequence[int],
+    variant: Variant,
+    lstm_gates: LstmGates = LstmGates.EXACT,
+    *,
+    saves_memory: bool = False,
+) -> Program:
     """Return the steps that compute the operators `ops` (indices into `graph.ops`, execution order) on `variant`.
 
     Every output of the partition equals the reference kernels bit for bit (FULLY_CONNECTED: with double rounding;
@@ -32,7 +39,7 @@ def lower_partition(graph: Graph, ops: Sequence[int], variant: Variant, lstm_gat
             raise LoweringError(index, graph.ops[index], "must be one that the NPU can run, see LOWERED")
         check_operator(graph, index, lowering.limit, needs_options=lowering.needs_options)
     fusions = find_fusions(graph, computed, largest_padding(variant)[0], elements_apart(variant))
-    builder = Builder(graph, fusions, variant, lstm_gates)
+    builder = Builder(graph, fusions, variant, lstm_gates, saves_memory=saves_memory)
     for index in computed:
         if index not in fusions.carrier:
             builder.index = index

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from npu.compiler.goal import Goal
 from npu.compiler.ir import Program
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.partition import lower_partition
@@ -36,8 +37,9 @@ def lower_partitions(state: State) -> State:
 
 def _try_lower(state: State, number: int, graph: Graph, ops: Sequence[int]) -> Program | Refusal:
     """The program of operators `ops` of graph `number`, or the first of them that cannot be lowered, and why."""
+    saves_memory = state.goal is Goal.SIZE and not state.variant.memory_mode.has_separate_cache
     try:
-        return lower_partition(graph, ops, state.variant, state.lstm_gates)
+        return lower_partition(graph, ops, state.variant, state.lstm_gates, saves_memory=saves_memory)
     except LoweringError as error:
         message = f"{graph.ops[error.index].name} cannot be lowered: {error.must}"
         return Refusal(number, error.index, Violation(LOWERING, message, "what the compiler lowers", error.must))

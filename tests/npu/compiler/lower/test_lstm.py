@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+import npu
 from npu.compiler.ir import ConvolutionStep, Storage, View
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.builder import Builder
@@ -123,15 +124,47 @@ CELLS_ELSEWHERE = {
 """On the smallest array, whose table shares its memory with operands."""
 
 
+CELLS_GATE_BY_GATE = {
+    "one batch": {},
+    "batches": {"batches": 2, "units": 40},
+    "time major, coupled gates": {"batches": 3, "is_time_major": True, "is_coupled": True},
+    "tight clip": {"clip": 0.5, "units": 48},
+    "narrow cell": {"exponent": -14, "units": 40},
+}
+"""Of one time."""
+
+
 @pytest.mark.parametrize(
     ("name", "target"), [*((name, "ethos-u55-128") for name in CELLS), *((name, "ethos-u55-32") for name in CELLS_ELSEWHERE)]
 )
 def test_a_cell_is_exact_over_several_calls(name: str, target: str) -> None:
-    content = cell(3, **(CELLS | CELLS_ELSEWHERE)[name])  # type: ignore[arg-type]
+    check_cell(cell(3, **(CELLS | CELLS_ELSEWHERE)[name]), target)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u55-128"])
+@pytest.mark.parametrize("name", CELLS_GATE_BY_GATE)
+def test_a_cell_that_saves_memory_is_exact_over_several_calls(name: str, target: str) -> None:
+    check_cell(cell(3, times=1, **CELLS_GATE_BY_GATE[name]), target, saves_memory=True)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u55-128"])
+def test_size_keeps_one_gate_and_four_maps_of_the_next_beside_the_states_and_the_input(target: str) -> None:
+    units = 128
+    content = cell(3, times=1, units=units)
+    usage = npu.compile(content, target, optimise="size").compiled_model.usage
+    assert usage.arena_bytes <= (1 + 2) * units + 16 + (1 + 4) * 2 * units
+    assert usage.arena_bytes < 0.6 * npu.compile(content, target).compiled_model.usage.arena_bytes
+    other = {"target": "ethos-u65-256", "optimise": "size"}
+    fast = npu.compile(content, **other).compiled_model.usage.fast_bytes  # type: ignore[arg-type]
+    assert fast > usage.arena_bytes  # of a memory that the NPU has for itself
+
+
+def check_cell(content: bytes, target: str, *, saves_memory: bool = False) -> None:
+    """The steps give what LiteRT's reference gives, call after call."""
     graph = read_model(content).graphs[0]
     reference = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
     reference.allocate_tensors()
-    program = lower_partition(graph, [0], load_variant(target))
+    program = lower_partition(graph, [0], load_variant(target), saves_memory=saves_memory)
     rng = np.random.default_rng(5)
     states = {t: at_rest(graph.tensors[t]) for t, _ in program.inputs}
     for _ in range(3):
