@@ -8,10 +8,12 @@ with branches that meet again, as those of a residual block do, are tried where 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
 
 from npu.compiler.allocate import live_bytes
 from npu.compiler.chains import chains_around, is_line
 from npu.compiler.cut_program import Cascade, CutProgram
+from npu.compiler.cut_rows import CutPlan, LineSearch
 from npu.compiler.ir import ConvolutionStep, Step
 from npu.compiler.lifetime import PlanNode, trace_lifetimes
 from npu.compiler.stripes import in_stripes, least_between
@@ -67,22 +69,14 @@ class _Trial:
     work: float
 
 
-class _Search:
-    """What is cut, and how: `hidden_only` counts only maps that nobody outside a partition sees.
+class _BranchSearch:
+    """Cuts chains with branches that meet again.
 
     Searches for one budget after the other begin alike: what was tried in a state is not tried again.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        nodes: Sequence[PlanNode],
-        *,
-        hidden_only: bool = False,
-        has_branches: bool = False,
-        progress: Progress | None = None,
-    ) -> None:
-        self.graph, self.hidden_only, self.has_branches, self.progress = graph, hidden_only, has_branches, progress
+    def __init__(self, graph: Graph, nodes: Sequence[PlanNode], progress: Progress | None = None) -> None:
+        self.graph, self.progress = graph, progress
         programs = tuple(CutProgram(tuple(node.program.steps) if node.program else ()) for node in nodes)
         self.start = self._state(programs, nodes)
         self._chains: dict[tuple[_CutState, int, int], Sequence[tuple[int, int]]] = {}
@@ -94,13 +88,13 @@ class _Search:
 
     def _state(self, programs: tuple[CutProgram, ...], nodes: Sequence[PlanNode]) -> _CutState:
         works = tuple(_work(program.steps()) for program in programs)
-        return _CutState(programs, works, live_maps(self.graph, nodes, hidden_only=self.hidden_only))
+        return _CutState(programs, works, live_maps(self.graph, nodes))
 
     def chains(self, state: _CutState, number: int, worst: int) -> Sequence[tuple[int, int]]:
         """The chains of a node around step `worst`."""
         if (state, number, worst) not in self._chains:
             program = state.programs[number]
-            chains = chains_around(program.whole, program.uncut(worst), has_branches=self.has_branches)
+            chains = chains_around(program.whole, program.uncut(worst), has_branches=True)
             self._chains[state, number, worst] = list(chains)
         return self._chains[state, number, worst]
 
@@ -143,9 +137,7 @@ class _Search:
         if program.has_cascades(chain):
             reached, work = self._peak_with(state, number, candidate, chain), _work(steps)
         else:
-            # stripes of a line are steps of the program from then on: what else is live is left to the next cascade
-            beside = self._peak_beside(state, number, chain) if self.has_branches else 0
-            reached = max(*self._window(state, number, chain).usage(stripes), beside)
+            reached = max(*self._window(state, number, chain).usage(stripes), self._peak_beside(state, number, chain))
             work = state.works[number] - _work(replaced) + _work(stripes)
         return _Trial(candidate, steps, reached, work / state.works[number])
 
@@ -164,16 +156,21 @@ class _Search:
 
     def _peak_with(self, state: _CutState, number: int, candidate: CutProgram, chain: tuple[int, int]) -> int:
         """The most that is live during a new cascade, and at the step of the peak before it or the cascade that has it."""
-        live = live_maps(self.graph, _replaced(state.live.nodes, number, candidate.steps()), hidden_only=self.hidden_only)
+        live = live_maps(self.graph, _replaced(state.live.nodes, number, candidate.steps()))
         usage = live.usage[live.starts[number] :]
         beside = candidate.extent(state.programs[number].uncut(state.place_of_peak[1]))
         return max(usage[position] for extent in (candidate.extent(chain[0]), beside) for position in extent)
 
+    def next(self, state: _CutState, budget: int) -> _CutState | None:
+        """The state with one more cascade."""
+        number, worst = state.place_of_peak
+        better = _improve(self, state, number, worst, budget)
+        return None if better is None else self.chosen(state, number, better)
+
     def chosen(self, state: _CutState, number: int, trial: _Trial) -> _CutState:
         """The state with a trial in it."""
         if (state, trial) not in self._chosen:
-            program = trial.program if self.has_branches else CutProgram(trial.steps)
-            programs = (*state.programs[:number], program, *state.programs[number + 1 :])
+            programs = (*state.programs[:number], trial.program, *state.programs[number + 1 :])
             self._chosen[state, trial] = self._state(programs, _replaced(state.live.nodes, number, trial.steps))
         return self._chosen[state, trial]
 
@@ -188,7 +185,8 @@ def fit_budget(
     Where tensors that others see take more than the budget, nothing is gained by cutting below them.
     """
     if hidden_only:
-        return _closest(_Search(graph, nodes, hidden_only=True, progress=progress), budget)[0]
+        search = LineSearch(graph, nodes, _STRIPES_FOR_A_CACHE, progress, hides_tensors=True)
+        return search.nodes(_closest(search, budget))
     return next(plans_within(graph, nodes, budget, progress))
 
 
@@ -200,66 +198,74 @@ def plans_within(
     The first is found soonest. If there is none, it is what comes nearest.
     """
     budget, missed = max(budget, visible_peak(graph, nodes)), list[tuple[int, list[PlanNode]]]()
-    search = _Search(graph, nodes, has_branches=True, progress=progress)
+    search = _BranchSearch(graph, nodes, progress)
     for share in _ROOMY_GOALS:
-        cut, peak = _cut_down(search, int(budget * share))
+        state = _cut_down(search, int(budget * share))
+        cut, peak = list(state.live.nodes), state.peak
         if peak <= budget:
             yield cut
         missed.append((peak, cut))
     peak, cut = min(missed, key=lambda plan: plan[0])
     if peak > budget:  # chains of stripes, which this search leaves alone, may go on where branches do not
-        other, lower = _closest(_Search(graph, nodes, progress=progress), budget)
-        yield other if lower < peak else cut
+        lines = LineSearch(graph, nodes, _STRIPES, progress)
+        other = _closest(lines, budget)
+        yield lines.nodes(other) if other.peak < peak else cut
 
 
 def fit_least(
     graph: Graph, nodes: Sequence[PlanNode], cycles: Callable[[Sequence[Step]], float], progress: Progress | None = None
 ) -> list[PlanNode]:
     """The nodes with cascades so that the peak is about the smallest that any have, and with the least cycles for that."""
-    search, visible = _Search(graph, nodes, progress=progress), visible_peak(graph, nodes)
-    smallest, peak = _closest(search, visible)
-    trials = [smallest]
+    search, visible = LineSearch(graph, nodes, _STRIPES, progress), visible_peak(graph, nodes)
+    smallest = _closest(search, visible)
+    tried = [smallest]
     for allowed in _ALLOWED_PEAKS:
-        cut, reached = _closest(search, max(int(peak * allowed), visible))
-        if reached <= peak * allowed:
-            trials.append(cut)
+        state = _closest(search, max(int(smallest.peak * allowed), visible))
+        if state.peak <= smallest.peak * allowed:
+            tried.append(state)
 
-    def cost(cut: Sequence[PlanNode]) -> tuple[float, int]:
-        total, peak = sum(cycles(node.program.steps) for node in cut if node.program), _peak(graph, cut)
+    def cost(plan: tuple[list[PlanNode], int]) -> tuple[float, int]:
+        total, peak = sum(cycles(node.program.steps) for node in plan[0] if node.program), plan[1]
         return total * peak**_WORTH_OF_PEAK, peak
 
-    return min(trials, key=cost)
+    return min(((search.nodes(state), state.peak) for state in dict.fromkeys(tried)), key=cost)[0]
 
 
-def _peak(graph: Graph, nodes: Sequence[PlanNode]) -> int:
-    return max(live_maps(graph, nodes).usage, default=0)
-
-
-def _closest(search: _Search, budget: int) -> tuple[list[PlanNode], int]:
-    """The nodes with cascades whose peak is nearest to the budget, and that peak.
+def _closest(search: LineSearch, budget: int) -> CutPlan:
+    """The state with cascades whose peak is nearest to the budget.
 
     Cascades are chosen one after the other; where that ends above the budget, cutting for a smaller one may end below it.
     """
-    tried: list[tuple[int, int, list[PlanNode]]] = []
+    tried: list[CutPlan] = []
     for share in _GOALS:
-        cut, peak = _cut_down(search, int(budget * share))
-        if peak <= budget:
-            return cut, peak
-        tried.append((peak, len(tried), cut))
-    peak, _, cut = min(tried)
-    return cut, peak
+        tried.append(_cut_down(search, int(budget * share)))
+        if tried[-1].peak <= budget:
+            return tried[-1]
+    return min(tried, key=lambda state: state.peak)
 
 
-def _cut_down(search: _Search, budget: int) -> tuple[list[PlanNode], int]:
-    """The nodes with cascades until the peak is at most `budget` or no cascade lowers it any more, and the peak."""
+S = TypeVar("S", _CutState, CutPlan)
+
+
+class _Searching(Protocol[S]):
+    """What begins without cascades and finds one more, where the peak is."""
+
+    start: S
+    progress: Progress | None
+
+    def next(self, state: S, budget: int) -> S | None:
+        """The state with one more cascade; None if none lowers the peak."""
+
+
+def _cut_down(search: _Searching[S], budget: int) -> S:
+    """The state with cascades until the peak is at most `budget` or no cascade lowers it any more."""
     state = search.start
-    for _ in range(_MOST_CASCADES):
-        number, worst = state.place_of_peak
-        better = None if state.peak <= budget else _improve(search, state, number, worst, budget)
+    for _ in counted(range(_MOST_CASCADES), "cascades to try", search.progress):
+        better = None if state.peak <= budget else search.next(state, budget)
         if better is None:
             break
-        state = search.chosen(state, number, better)
-    return list(state.live.nodes), state.peak
+        state = better
+    return state
 
 
 def visible_peak(graph: Graph, nodes: Sequence[PlanNode]) -> int:
@@ -270,12 +276,12 @@ def visible_peak(graph: Graph, nodes: Sequence[PlanNode]) -> int:
     return max(live_bytes(spans, lifetimes.events), default=0)
 
 
-def _improve(search: _Search, state: _CutState, number: int, worst: int, budget: int) -> _Trial | None:
+def _improve(search: _BranchSearch, state: _CutState, number: int, worst: int, budget: int) -> _Trial | None:
     """A node's program with one more cascade around step `worst`: the cheapest that meets the budget, else the lowest."""
     trials = dict[tuple[int, int], list[_Trial]]()
     least = {chain: search.least(state, number, chain) for chain in search.chains(state, number, worst)}
     lowest = state.peak - 1
-    for chain in counted(sorted(least, key=lambda chain: least[chain]), "cascades to try", search.progress):
+    for chain in sorted(least, key=lambda chain: least[chain]):
         if least[chain] > max(lowest, budget):
             break
         trials[chain] = list(_trials_of(search, state, number, chain, budget, lowest))
@@ -285,7 +291,7 @@ def _improve(search: _Search, state: _CutState, number: int, worst: int, budget:
 
 
 def _trials_of(
-    search: _Search, state: _CutState, number: int, chain: tuple[int, int], budget: int, lowest: int
+    search: _BranchSearch, state: _CutState, number: int, chain: tuple[int, int], budget: int, lowest: int
 ) -> Iterator[_Trial]:
     """A node's program with a chain in stripes, with rolling buffers, and with rows that are made twice if need be.
 
@@ -294,18 +300,17 @@ def _trials_of(
     rolling = list(_trials(search, state, number, chain, budget, lowest, is_rolling=True))
     yield from rolling
     first, last = chain
-    makes_rows_twice = not search.hidden_only and last - first + 1 > _SHORT and all(trial.peak > budget for trial in rolling)
+    makes_rows_twice = last - first + 1 > _SHORT and all(trial.peak > budget for trial in rolling)
     if makes_rows_twice and is_line(state.programs[number].whole[first : last + 1]):
         yield from _trials(search, state, number, chain, budget, lowest, is_rolling=False)
 
 
 def _trials(
-    search: _Search, state: _CutState, number: int, chain: tuple[int, int], budget: int, lowest: int, *, is_rolling: bool
+    search: _BranchSearch, state: _CutState, number: int, chain: tuple[int, int], budget: int, lowest: int, *, is_rolling: bool
 ) -> Iterator[_Trial]:
     """A node's program with a chain in more and more stripes, until the budget is met; from the most on where it cannot be."""
-    counts = _STRIPES_FOR_A_CACHE if search.hidden_only else _STRIPES
     is_beyond = search.least(state, number, chain) > budget
-    for count in reversed(counts) if is_beyond else counts:
+    for count in reversed(_STRIPES) if is_beyond else _STRIPES:
         least = search.least_in(state, number, chain, count, is_rolling=is_rolling)
         if least is None or least > max(lowest, budget):
             continue

@@ -42,7 +42,7 @@ class MapUses:
         """
         (self.writers if view is step.ofm else self.readers).append(number)
         is_broadcast = isinstance(step, ElementwiseStep) and view.shape[0] != step.ofm.shape[0]
-        self.is_divisible = self.is_divisible and _is_divisible(step) and view.row_places is not None and not is_broadcast
+        self.is_divisible = self.is_divisible and is_divisible(step) and view.row_places is not None and not is_broadcast
 
 
 def uses_of(steps: Sequence[Step]) -> dict[Storage, MapUses]:
@@ -71,9 +71,9 @@ def _ends(steps: Sequence[Step], uses: dict[Storage, MapUses], first: int, *, ha
             latest = max(latest, before.writers[-1], *before.readers)
             made += [storage] if storage not in made else []
         is_line = all(view.storage in (made[-2:]) for view in reads(step) if view.storage in made)
-        if not _is_divisible(step) or len(made) > longest or not (has_branches or is_line):
+        if not is_divisible(step) or len(made) > longest or not (has_branches or is_line):
             return
-        goes_on = last + 1 < len(steps) and steps[last + 1].ofm.storage is storage and _is_divisible(steps[last + 1])
+        goes_on = last + 1 < len(steps) and steps[last + 1].ofm.storage is storage and is_divisible(steps[last + 1])
         if len(made) > 1 and latest <= last and not goes_on and _has_rows(steps[first : last + 1]):
             yield last
 
@@ -96,7 +96,7 @@ def is_line(steps: Sequence[Step]) -> bool:
     )
 
 
-def _is_divisible(step: Step) -> bool:
+def is_divisible(step: Step) -> bool:
     """Whether rows of the step's result depend on a window of rows of its inputs.
 
     An average without a scale divides by the elements that are no padding, whichever rows are made with it. Windows over rows

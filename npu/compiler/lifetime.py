@@ -226,12 +226,12 @@ def _is_left_behind(operand: Storage, result: Storage, steps: Sequence[Step], po
         return False
     for step in reversed(steps[positions[0] : positions[-1] + 1]):
         views = [view for view in reads(step) if view.storage is operand]
-        if step.ofm.storage is operand or not all(_is_rows(view) for view in views):
+        if step.ofm.storage is operand or not all(is_rows(view) for view in views):
             return False
         needed = min([needed, *(view.offset[0] * _row_bytes(operand) for view in views)])
         if step.ofm.storage is result:
             end = (step.ofm.offset[0] + step.ofm.shape[0]) * _row_bytes(result)
-            if not _is_rows(step.ofm) or end > needed:
+            if not is_rows(step.ofm) or end > needed:
                 return False
     return True
 
@@ -247,17 +247,17 @@ def _is_replaced(operand: Storage, result: Storage, steps: Sequence[Step], posit
     done = 0
     for step in steps[positions[0] : positions[-1] + 1]:
         views = [view for view in reads(step) if view.storage is operand]
-        if step.ofm.storage is operand or any(view.offset[0] < done or not _is_rows(view) for view in views):
+        if step.ofm.storage is operand or any(view.offset[0] < done or not is_rows(view) for view in views):
             return False
         if step.ofm.storage is result:
             same = [view.offset == step.ofm.offset and view.shape == step.ofm.shape for view in views]
-            if not (same and all(same) and isinstance(step, ElementwiseStep) and _is_rows(step.ofm)):
+            if not (same and all(same) and isinstance(step, ElementwiseStep) and is_rows(step.ofm)):
                 return False
             done = max(done, step.ofm.offset[0] + step.ofm.shape[0])
     return True
 
 
-def _is_rows(view: View) -> bool:
+def is_rows(view: View) -> bool:
     """Whether it is whole rows of its storage, in the storage's own shape."""
     shape = view.storage.shape
     is_own = view.full == shape and view.pitch is None and not view.storage.is_rolling

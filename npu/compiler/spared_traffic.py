@@ -15,7 +15,7 @@ from npu.compiler.ir import ConvolutionStep, Step, Storage
 from npu.compiler.layout import choose_layouts, storage_bytes
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.schedule import estimate_steps
-from npu.compiler.stripes import in_stripes
+from npu.compiler.stripes import RollingRows, in_stripes
 from npu.graph.graph import Graph
 from npu.isa.operations import Layout
 from npu.machine.port_rates import port_rate
@@ -121,12 +121,11 @@ def _chains(steps: Sequence[Step], place: int) -> Iterator[tuple[int, int]]:
 
 def _fitting_stripes(chain: Sequence[Step], chooser: BlockChooser) -> tuple[Step, ...] | None:
     """The chain in the fewest stripes whose rolling buffers fit the cache."""
-    room = room_for_maps(chooser.variant.memory_mode) * _SHARE
+    room, rows = room_for_maps(chooser.variant.memory_mode) * _SHARE, RollingRows(chain)
     for count in _STRIPES:
-        stripes = in_stripes(chain, count, is_rolling=True)
-        if stripes is None:
+        cut = rows.cut(count)
+        if cut is None:
             return None
-        rolling = {step.ofm.storage for step in stripes if step.ofm.storage.is_rolling}
-        if sum(storage_bytes(storage, Layout.NHCWB16) for storage in rolling) <= room:
-            return stripes
+        if sum(storage_bytes(buffer, Layout.NHCWB16) for buffer in cut[1].values()) <= room:
+            return in_stripes(chain, count, is_rolling=True)
     return None

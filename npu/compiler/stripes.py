@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
+
 from npu.compiler.allocate import round_up
 from npu.compiler.ir import ElementwiseStep, Step, Storage, View, WindowStep
+from npu.compiler.kernels.stripes import STEP, all_rows
 from npu.compiler.layout import reads, views
+from npu.compiler.step_rows import StepTables
 from npu.records import dataclass, replace
 
 
@@ -31,12 +35,10 @@ def in_stripes(chain: Sequence[Step], stripes: int, *, is_rolling: bool) -> tupl
 
     Rows that two stripes read are kept in rolling buffers, or else made twice: that only where the chain has no branches.
     """
+    if is_rolling:
+        return _roll(chain, stripes)
     cut = _cut(chain, stripes)
-    if cut is None:
-        return None
-    return tuple(
-        _roll(chain, cut) if is_rolling else [step for own in cut for step in _stripe(chain, _seen(chain[-1].ofm, own))]
-    )
+    return None if cut is None else tuple([step for own in cut for step in _stripe(chain, _seen(chain[-1].ofm, own))])
 
 
 def _cut(chain: Sequence[Step], stripes: int) -> list[RowRange] | None:
@@ -113,20 +115,47 @@ def reads_rows_later(chain: Sequence[Step]) -> bool:
     return all(rows.count for rows in second.values())
 
 
-def _roll(chain: Sequence[Step], cut: Sequence[RowRange]) -> list[Step]:
-    """A chain in stripes of its result, whose maps in between are rolling buffers: every row is made once."""
-    stripes = list(_new_rows(chain, _readers_within(chain), cut))
-    result = chain[-1].ofm.storage
-    buffers = {
-        old: Storage(f"{old.name} rolling", (_rows_kept(chain, old, stripes), *old.shape[1:]), old.element, is_rolling=True)
-        for old in dict.fromkeys(step.ofm.storage for step in chain if step.ofm.storage is not result)
-    }
-    return [
-        _rolling_part(step, rows, buffers)
-        for stripe in stripes
-        for step, rows in zip(chain, stripe.values(), strict=True)
-        if rows.count
-    ]
+class RollingRows:
+    """Which rows the steps of a chain make for each stripe where rows are kept in rolling buffers: every row is made once."""
+
+    def __init__(self, chain: Sequence[Step]) -> None:
+        tables = StepTables(chain)
+        self._chain, self._steps = chain, np.array([tables.row(step) for step in chain], STEP)
+        self._maps, self._rows = tables.map_rows(), np.zeros((len(chain), 5), np.int64)
+
+    def cut(self, count: int) -> tuple[list[list[list[int]]], Mapping[Storage, Storage]] | None:
+        """For every stripe the first row and the end of what each step makes, and the buffers in place of maps.
+
+        None if the chain has fewer rows.
+        """
+        made = np.empty((count, len(self._chain), 2), np.int64)
+        stripes = all_rows(self._steps, self._maps, count, self._rows, made)
+        if not stripes:
+            return None
+        heights, result = self._rows[:, 4].tolist(), self._chain[-1].ofm.storage
+        kept = {step.ofm.storage: rows for step, rows in zip(self._chain, heights, strict=True)}
+        buffers = {
+            old: Storage(f"{old.name} rolling", (rows, *old.shape[1:]), old.element, is_rolling=True)
+            for old, rows in kept.items()
+            if old is not result
+        }
+        return made[:stripes].tolist(), buffers
+
+
+def _roll(chain: Sequence[Step], stripes: int) -> tuple[Step, ...] | None:
+    """A chain in stripes of its result, whose maps in between are rolling buffers."""
+    cut = RollingRows(chain).cut(stripes)
+    if cut is None:
+        return None
+    made, buffers = cut
+    return tuple(
+        [
+            _rolling_part(step, RowRange(start, end), buffers)
+            for stripe in made
+            for step, (start, end) in zip(chain, stripe, strict=True)
+            if end > start
+        ]
+    )
 
 
 def _readers_within(chain: Sequence[Step]) -> list[int]:

@@ -299,7 +299,7 @@ def test_another_cascade_does_not_hide_the_peak_of_the_one_before() -> None:
     """Wherever in it that is: else cascades that lower nothing are chosen again and again."""
     tensors, tried = tuple(Tensor(f"t{i}", (24, 9, 4), DType.INT8) for i in range(3)), 0
     small = Graph("g", tensors, (Op("CUSTOM", (0,), (2,)),), (0,), (2,))
-    search = cascade._Search(small, [PlanNode((0,), residual_blocks())], has_branches=True)
+    search = cascade._BranchSearch(small, [PlanNode((0,), residual_blocks())])
     for chain, other in itertools.permutations([(0, 3), (0, 1), (1, 2), (4, 6), (2, 3)], 2):
         first = search.trial(search.start, 0, chain, 6, is_rolling=True)
         state = search.chosen(search.start, 0, first) if first else search.start

@@ -1,0 +1,452 @@
+"""The next cascade of a search: every chain around the peak, in every number of stripes that may lower it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu.compiler.kernels.live_maps import (
+    AT_BEGIN,
+    AT_END,
+    BUFFERS,
+    aligned,
+    begin_sharing,
+    join_group,
+    root_of,
+    share_in_place,
+    trace,
+)
+from npu.compiler.kernels.stripes import (
+    FEW,
+    LIST,
+    MAPS,
+    MATRIX,
+    MIDDLE,
+    STEPS,
+    begin_chain,
+    height_of,
+    keep_rows,
+    next_stripe,
+    rows_of_line,
+    rows_of_result,
+    rows_of_stripe,
+    view_of,
+    write_line,
+    write_rolling,
+)
+from npu.machine.kernels.arithmetic import inlined
+from npu.machine.kernels.rows import integers
+from npu.native import types as ty
+from npu.native.kernel import kernel
+
+LONGEST = 8
+"""Maps that a chain makes at most, the last one included."""
+MOST_STEPS = 64
+"""Steps that make them: parts of maps and borders have their own."""
+SHORT = 2
+"""Steps of a chain with one map between them: a rolling buffer of it is no larger than the part that a stripe needs."""
+
+SEARCH = np.dtype(
+    integers(
+        *("begin", "end", "worst"),  # of the node that has the peak, and the event of that
+        *("peak", "budget", "hides_tensors"),
+        *("map_count", "buffer_count"),
+        *("first", "last", "count", "is_rolling", "reached", "work", "written"),  # the best trial; count 0: none
+    )
+)
+SEARCHES = ty.record(SEARCH)[::1]
+CHAIN = np.dtype(integers("first", "last", "least", "beside", "kept", "kept_before", "reads_later", "is_tried"))
+CHAINS = ty.record(CHAIN)[::1]
+
+
+@inlined
+def note_uses(steps, begin, end, maps):  # type: ignore[no-untyped-def]
+    """Which steps write and use every map, and whether it can be made in stripes if they all are."""
+    for position in range(begin, end):
+        for number in range(3):
+            view = view_of(steps[position], number)
+            if view.map >= 0:
+                one = maps[view.map]
+                one.writers, one.is_divisible = 0, not one.is_boundary and not one.is_rolling
+    for position in range(begin, end):
+        step = steps[position]
+        for number in range(3):
+            view = view_of(step, number)
+            if view.map >= 0:
+                one = maps[view.map]
+                one.last_use = position
+                if number == 2:
+                    one.first_write = position if one.writers == 0 else one.first_write
+                    one.writers += 1
+                is_broadcast = not step.is_window and view.rows != step.ofm.rows
+                if not step.is_divisible or not view.has_places or is_broadcast:
+                    one.is_divisible = 0
+
+
+@inlined
+def has_rows(steps, first, last):  # type: ignore[no-untyped-def]
+    """Whether what a chain makes of its result can be cut in rows."""
+    views, known = 0, 0
+    for position in range(first, last + 1):
+        if steps[position].ofm.map == steps[last].ofm.map:
+            views += 1
+            known += steps[position].ofm.has_places
+    return views in (1, known)
+
+
+@inlined
+def place_in(made, count, number):  # type: ignore[no-untyped-def]
+    """Where a number is among the first ones of a list; -1 if it is not."""
+    for place in range(count):
+        if made[place] == number:
+            return place
+    return -1
+
+
+@kernel(ty.int64(STEPS, MAPS, SEARCHES, CHAINS, LIST))
+def list_chains(steps, maps, searches, chains, made):  # type: ignore[no-untyped-def]
+    """The chains with the worst step or a neighbour, and how many: each map but the last is read by the next step only."""
+    search, listed = searches[0], np.int64(0)
+    begin, end, worst = search.begin, search.end, search.worst
+    note_uses(steps, begin, end, maps)
+    for first in range(max(worst - MOST_STEPS, begin), min(worst + 1, end - 2) + 1):
+        count, latest = 1, np.int64(0)
+        made[0] = steps[first].ofm.map
+        if first > begin and steps[first - 1].ofm.map == made[0]:
+            continue
+        for last in range(first, min(first + MOST_STEPS, end)):
+            step = steps[last]
+            result = step.ofm.map
+            if last > first and result != steps[last - 1].ofm.map:
+                before = maps[steps[last - 1].ofm.map]
+                if not before.is_divisible or before.first_write < first:
+                    break
+                latest = max(latest, before.last_use)
+                if place_in(made, count, result) < 0:
+                    made[count] = result
+                    count += 1
+            is_line = True
+            for number in range(2):
+                view = view_of(step, number)
+                if view.map >= 0 and 0 <= place_in(made, count, view.map) < count - 2:
+                    is_line = False
+            if not step.is_divisible or count > LONGEST or not is_line:
+                break
+            goes_on = last + 1 < end and steps[last + 1].ofm.map == result and steps[last + 1].is_divisible
+            if last >= worst - 1 and count > 1 and latest <= last and not goes_on and has_rows(steps, first, last):
+                chains[listed].first, chains[listed].last = first, last
+                listed += 1
+    return listed
+
+
+@inlined
+def is_line(steps, maps, first, last):  # type: ignore[no-untyped-def]
+    """Whether every step of a chain makes all of a map from that of the one before it, which nobody else reads."""
+    for position in range(first, last + 1):
+        if steps[position].is_window and steps[position].upscaling > 1:
+            return False
+    for position in range(first, last):
+        ofm, readers = steps[position].ofm, 0
+        if not ofm.is_rows or ofm.rows != maps[ofm.map].rows:
+            return False
+        for other in range(first, last + 1):
+            if other != position and steps[other].ofm.map == ofm.map:
+                return False
+            for number in range(2):
+                view = view_of(steps[other], number)
+                if view.map == ofm.map:
+                    readers += 1
+                    if other != position + 1 or not view.is_rows or view.rows != maps[ofm.map].rows:
+                        return False
+        if readers != 1:
+            return False
+    return True
+
+
+@inlined
+def is_counted(search, buffers, number):  # type: ignore[no-untyped-def]
+    """Whether the buffer whose memory one uses counts, one that is live before a chain begins if it is in use before."""
+    return not (search.hides_tensors and number < search.buffer_count and buffers[number].is_tensor)
+
+
+@inlined
+def outside_root(buffers, number, begin, buffer_count):  # type: ignore[no-untyped-def]
+    """Whose memory a buffer uses that was made before a chain."""
+    if number < buffer_count and buffers[number].first < begin:
+        return root_of(buffers, number)
+    return number
+
+
+@kernel(ty.void(STEPS, MAPS, BUFFERS, MATRIX, SEARCHES, CHAINS, MATRIX, LIST))
+def look_around(steps, maps, buffers, touches, searches, chains, rows, touched):  # type: ignore[no-untyped-def]
+    """What is live besides the steps of chains[0], and at least with them however they are cut."""
+    search, chain = searches[0], chains[0]
+    first, last, count = chain.first, chain.last, 0
+    for number in range(search.buffer_count):
+        one = buffers[number]
+        one.is_marked = one.at_begin = one.at_end = 0
+    for place in range(len(touches)):
+        if touches[place, 1] == first and touches[place, 2] == AT_BEGIN:
+            buffers[touches[place, 0]].at_begin = 1
+        if touches[place, 1] == last and touches[place, 2] == AT_END:
+            buffers[touches[place, 0]].at_end = 1
+    for position in range(first, last + 1):
+        for number in range(3):
+            view = view_of(steps[position], number)
+            if view.map >= 0:
+                own = maps[view.map].buffer
+                if not buffers[own].is_marked & 1:
+                    buffers[own].is_marked |= 1
+                    touched[count] = own
+                    count += 1
+                buffers[root_of(buffers, own)].is_marked |= 2
+    chain.beside = 0
+    for number in range(search.buffer_count):
+        one = buffers[number]
+        is_live = one.group_last >= first and one.group_first <= last
+        if is_live and not one.is_marked & 2 and is_counted(search, buffers, number):
+            chain.beside += aligned(one.group_size)
+    begin, end = rows_of_result(steps, first, last)
+    half = begin - (begin - end) // 2
+    begin_chain(steps, maps, first, last, rows)
+    next_stripe(steps, maps, first, last, begin, half, rows)
+    next_stripe(steps, maps, first, last, begin, end, rows)
+    chain.reads_later = 1
+    for place in range(last - first + 1):
+        if rows[place, 1] <= rows[place, 0]:
+            chain.reads_later = 0
+    result = maps[steps[last].ofm.map].buffer
+    replaces, before, after, both, both_but_result = may_replace(steps, maps, first, last), 0, 0, 0, 0
+    after_but_result = 0
+    for place in range(count):
+        number = touched[place]
+        one = buffers[number]
+        size = aligned(one.size) * is_counted(search, buffers, outside_root(buffers, number, first, search.buffer_count))
+        is_before, is_after = one.first < first, one.last > last
+        is_kept_after = is_after and not (replaces and number == result)
+        before += size * is_before
+        after += size * is_kept_after
+        both += size * (is_before or is_kept_after)
+        after_but_result += size * (is_kept_after and number != result)
+        both_but_result += size * (is_before or (is_kept_after and number != result))
+    chain.least = chain.beside + (both if chain.reads_later else max(before, after))
+    chain.kept = chain.beside + (both if chain.reads_later else after)
+    chain.kept_before = chain.beside + (both_but_result if chain.reads_later else after_but_result)
+
+
+@inlined
+def may_replace(steps, maps, first, last):  # type: ignore[no-untyped-def]
+    """Whether the result of a chain, made in stripes, may lie where an operand was, as far as shapes tell."""
+    result = steps[last].ofm.map
+    new = maps[result]
+    for position in range(first, last + 1):
+        if steps[position].ofm.map == result:
+            if not steps[position].is_window:
+                for number in range(2):
+                    view = view_of(steps[position], number)
+                    if view.map >= 0:
+                        old = maps[view.map]
+                        if old.rows == new.rows and old.width == new.width and old.depth == new.depth:
+                            return True
+                return False
+            break
+    for position in range(first, last + 1):
+        for number in range(2):
+            view = view_of(steps[position], number)
+            if view.map >= 0:
+                old = maps[view.map]
+                if old.is_boundary and old.rows * old.dense_bytes <= 2 * new.rows * new.dense_bytes:
+                    return True
+    return False
+
+
+@kernel(ty.int64(STEPS, MAPS, ty.int64, ty.int64, ty.int64, ty.int64, MATRIX))
+def least_rolling(steps, maps, first, last, begin, stripe_rows, rows):  # type: ignore[no-untyped-def]
+    """Bytes that rolling buffers hold for the first few stripes, of those of which anything is read later."""
+    end = rows_of_result(steps, first, last)[1]
+    begin_chain(steps, maps, first, last, rows)
+    for place in range(last - first + 1):
+        rows[place, 4] = 0
+    for stripe in range(FEW):
+        start = begin + stripe * stripe_rows
+        if start < end:
+            next_stripe(steps, maps, first, last, start, min(start + stripe_rows, end), rows)
+            keep_rows(steps, maps, first, last, rows)
+            for place in range(last - first + 1):
+                rows[place, 4] += stripe > 0 and rows[place, 1] > rows[place, 0]
+    for position in range(first, last + 1):
+        for number in range(2):
+            view = view_of(steps[position], number)
+            if view.map >= 0:
+                maps[view.map].new = 0
+    for position in range(first, last + 1):
+        if rows[position - first, 4]:
+            for number in range(2):
+                view = view_of(steps[position], number)
+                if view.map >= 0:
+                    maps[view.map].new = 1
+    maps[steps[last].ofm.map].new = 0
+    total = np.int64(0)
+    for position in range(first, last + 1):
+        one = maps[steps[position].ofm.map]
+        total += height_of(one) * one.dense_bytes * one.new
+        one.new = 0
+    return total
+
+
+@kernel(ty.int64(STEPS, MAPS, ty.int64, ty.int64, ty.int64, ty.int64, MATRIX))
+def least_of_line(steps, maps, first, last, begin, stripe_rows, rows):  # type: ignore[no-untyped-def]
+    """Bytes of maps between the steps of a line that a stripe in the middle, or the first, needs at once at least."""
+    end = rows_of_result(steps, first, last)[1]
+    start = begin + stripe_rows if (end - begin + stripe_rows - 1) // stripe_rows >= MIDDLE else begin
+    rows_of_line(steps, first, last, start, min(start + stripe_rows, end), rows)
+    before = most = np.int64(0)
+    for position in range(first, last):
+        step = steps[position]
+        own = (rows[position - first, 1] - rows[position - first, 0]) * maps[step.ofm.map].dense_bytes
+        most = max(most, own + (before if step.is_window else 0))
+        before = own
+    return most
+
+
+@inlined
+def least_in(steps, maps, chain, count, is_rolling, rows):  # type: ignore[no-untyped-def]
+    """Bytes that are live at once at least with a chain in so many stripes; -1 if it has fewer rows."""
+    first, last = chain.first, chain.last
+    stripe_rows = rows_of_stripe(steps, first, last, count)
+    if not stripe_rows:
+        return np.int64(-1)
+    begin, end = rows_of_result(steps, first, last)
+    if is_rolling:
+        return max(chain.least, chain.kept + least_rolling(steps, maps, first, last, begin, stripe_rows, rows))
+    kept = chain.kept if (end - begin + stripe_rows - 1) // stripe_rows >= MIDDLE else chain.kept_before
+    return max(chain.least, kept + least_of_line(steps, maps, first, last, begin, stripe_rows, rows))
+
+
+@kernel(ty.int64(STEPS, ty.int64, MAPS, BUFFERS, BUFFERS, SEARCHES, CHAINS, LIST, LIST))
+def peak_of(steps, count, maps, buffers, own, searches, chains, touched, usage):  # type: ignore[no-untyped-def]
+    """The most that is live with `steps` in place of those of chains[0]: events 1 to `count`; 0 and behind are outside."""
+    search, chain = searches[0], chains[0]
+    first, last, known = chain.first, chain.last, search.buffer_count
+    listed = trace(steps, count, 1, maps, own, touched)
+    for place in range(listed):
+        number = touched[place]
+        one = own[number]
+        one.is_lasting = 0
+        if number < known:
+            old = buffers[number]
+            one.size, one.is_lasting = old.size, old.is_lasting
+            one.first = 0 if old.first < first else (1 if old.at_begin else one.first)
+            one.last = count + 1 if old.last > last else (count if old.at_end else one.last)
+        begin_sharing(one, number)
+    share_in_place(steps, 0, count, 1, maps, own)
+    usage[: count + 3] = 0
+    for place in range(listed):
+        own[outside_root(buffers, root_of(own, touched[place]), first, known)].group_last = -1
+    for place in range(listed):
+        join_group(own[outside_root(buffers, root_of(own, touched[place]), first, known)], own[touched[place]])
+    for place in range(listed):
+        root = outside_root(buffers, root_of(own, touched[place]), first, known)
+        one = own[root]
+        if one.group_last >= 0:
+            if is_counted(search, buffers, root):
+                usage[one.group_first] += aligned(one.group_size)
+                usage[one.group_last + 1] -= aligned(one.group_size)
+            one.group_last = -1
+    for place in range(listed):
+        own[touched[place]].last = -1
+    total, most = usage[0], np.int64(0)
+    for event in range(1, count + 1):
+        total += usage[event]
+        most = max(most, total)
+    return chain.beside + most
+
+
+@inlined
+def work_of(steps, begin, end):  # type: ignore[no-untyped-def]
+    """Elements computed and weights read: what grows with rows that are computed twice, and with the number of stripes."""
+    work = np.int64(0)
+    for position in range(begin, end):
+        work += steps[position].ofm.rows * steps[position].row_elements + steps[position].weights
+    return work
+
+
+@inlined
+def write(steps, maps, search, first, last, count, is_rolling, rows, out):  # type: ignore[no-untyped-def]
+    """A chain in stripes as steps in `out`, and how many."""
+    if is_rolling:
+        return write_rolling(steps, maps, first, last, count, search.map_count, search.buffer_count, rows, out)
+    return write_line(steps, maps, first, last, count, search.map_count, search.buffer_count, rows, out)
+
+
+@kernel(ty.int64(STEPS, MAPS, SEARCHES, MATRIX, STEPS))
+def write_best(steps, maps, searches, rows, out):  # type: ignore[no-untyped-def]
+    """The stripes of the best trial as steps in `out`, and how many; the maps between them are added."""
+    best = searches[0]
+    return write(steps, maps, best, best.first, best.last, best.count, best.is_rolling, rows, out)
+
+
+@inlined
+def is_better(search, place, best_place, reached, work, written):  # type: ignore[no-untyped-def]
+    """Whether a trial meets the budget at less work than the best one so far, or comes nearer to it."""
+    if not search.count:
+        return True
+    new, old = max(reached, search.budget), max(search.reached, search.budget)
+    if new != old or work != search.work:
+        return new < old or (new == old and work < search.work)
+    return written < search.written or (written == search.written and place < best_place)
+
+
+@inlined
+def next_chain(chains, count):  # type: ignore[no-untyped-def]
+    """The chain with the lowest bound of those that were not tried; -1 if all were."""
+    best = -1
+    for place in range(count):
+        if not chains[place].is_tried and (best < 0 or chains[place].least < chains[best].least):
+            best = place
+    return best
+
+
+@kernel(ty.void(STEPS, MAPS, BUFFERS, BUFFERS, MATRIX, SEARCHES, CHAINS, LIST, STEPS, MATRIX, LIST, LIST))
+def improve(  # type: ignore[no-untyped-def]
+    steps, maps, buffers, own, touches, searches, chains, counts, out, rows, touched, usage
+):
+    """Find the next cascade: the cheapest around the worst step that meets the budget, else the lowest.
+
+    `own` has room for the buffers of a trial, none of which is touched, `out` for its steps. A chain is tried in more and more
+    stripes until the budget is met, from the most on where it cannot be; with rows that are made twice if need be.
+    """
+    search = searches[0]
+    listed = list_chains(steps, maps, searches, chains, touched)
+    search.count = 0
+    for place in range(listed):
+        look_around(steps, maps, buffers, touches, searches, chains[place:], rows, touched)
+        chains[place].is_tried = 0
+    lowest, best_place = search.peak - 1, 0
+    for _ in range(listed):
+        place = next_chain(chains, listed)
+        chain = chains[place]
+        chain.is_tried = 1
+        if chain.least > max(lowest, search.budget):
+            break
+        first, last, is_met, lowest_here = chain.first, chain.last, False, lowest
+        for way in range(2):
+            if way and (search.hides_tensors or last - first < SHORT or is_met or not is_line(steps, maps, first, last)):
+                break
+            limit = lowest
+            for turn in range(len(counts)):
+                count = counts[len(counts) - 1 - turn] if chain.least > search.budget else counts[turn]
+                least = least_in(steps, maps, chain, count, way == 0, rows)
+                if least < 0 or least > max(limit, search.budget):
+                    continue
+                written = write(steps, maps, search, first, last, count, way == 0, rows, out)
+                reached = peak_of(out, written, maps, buffers, own, searches, chains[place:], touched, usage)
+                work = work_of(out, 0, written) - work_of(steps, first, last + 1)
+                added = written - (last - first + 1)
+                if reached < search.peak and is_better(search, place, best_place, reached, work, added):
+                    search.first, search.last, search.count, search.is_rolling = first, last, count, way == 0
+                    search.reached, search.work, search.written, best_place = reached, work, added, place
+                limit, lowest_here = min(limit, reached), min(lowest_here, reached)
+                if reached <= search.budget:
+                    is_met = True
+                    break
+        lowest = lowest_here
