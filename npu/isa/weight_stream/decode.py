@@ -67,7 +67,7 @@ _ROOM = _Room()
 @functools.cache
 def _groups() -> NDArray[np.uint64]:
     """What the kernel looks up."""
-    groups = np.empty((2, 256), np.uint64)
+    groups = np.empty((2, 1 << 2 * slices.POSITIONS), np.uint64)
     slices.make_groups(groups)
     return groups
 

@@ -7,7 +7,7 @@ import numpy as np
 from npu.isa.weight_stream.kernels.format import MAX_QUOTIENT, OK, QUOTIENT_RANGE, TRUNCATED
 from npu.native import types as ty
 from npu.native.kernel import IrValue, intrinsic, keep, kernel
-from npu.native.memory import load_i64, load_i64_at, small_buffer, store_32, store_64_at
+from npu.native.memory import load_i64, load_i64_at, small_buffer, store_64, store_64_at
 
 WORDS = ty.uint64[::1]
 GROUPS = ty.uint64[::1]
@@ -66,19 +66,25 @@ def _put_symbols(
     builder.store(whole, builder.inttoptr(symbols, narrow.as_pointer())).align = 1
 
 
+POSITIONS = 6
+"""Of unary weight code that are looked up together; a chunk has 12."""
+_GROUP_MASK, _GROUP_BITS = np.uint64((1 << POSITIONS) - 1), np.uint64(POSITIONS)
+_COUNT, _NONE, _CARRY = (np.uint64(8 * POSITIONS + bit) for bit in (0, 3, 4))
+
+
 @kernel(ty.void(ty.uint64[:, ::1]))
 def make_groups(groups):  # type: ignore[no-untyped-def]
-    """What four positions of unary weight code mean, per truncation and per 4 first bits + 16 * the next 4 second bits.
+    """What six positions of unary weight code mean, per truncation and per 6 first bits + 64 * the next 6 second bits.
 
-    Bytes 0..3: quotients that end here, byte 0 without what came before (if none ends: what is added to it); then nibbles:
+    Bytes 0..5: quotients that end here, byte 0 without what came before (if none ends: what is added to it); then nibbles:
     how many end (8 if none), what is left over of those that do.
     """
     for is_truncated in range(2):
-        for bits in range(256):
+        for bits in range(1 << 2 * POSITIONS):
             entry, count, carry, used = np.uint64(0), 0, 0, 0
-            for k in range(4):
+            for k in range(POSITIONS):
                 if bits >> k & 1:
-                    two = bits >> (4 + used) & 1
+                    two = bits >> (POSITIONS + used) & 1
                     used += 1
                     carry += 1 + two
                     if two and not is_truncated:
@@ -88,7 +94,7 @@ def make_groups(groups):  # type: ignore[no-untyped-def]
             flags = count | carry << 4
             if count == 0:
                 entry, flags = np.uint64(carry), 8
-            groups[is_truncated, bits] = entry | np.uint64(flags) << np.uint64(32)
+            groups[is_truncated, bits] = entry | np.uint64(flags) << np.uint64(8 * POSITIONS)
 
 
 ROW_BYTES = 32
@@ -104,7 +110,7 @@ def _decode_without_runs(words, total, start, nw, wbits, groups, symbols, runs):
     """
     position, limit, width = np.uint64(start), np.uint64(total), np.uint64(wbits)
     symbols_at, quotients_at = np.int64(symbols.ctypes.data), np.int64(runs.ctypes.data)
-    one, four, flags = np.uint64(1), np.uint64(4), np.uint64(32)
+    one = np.uint64(1)
     stream, started, done, pending = np.int64(words.ctypes.data), np.int64(0), np.int64(0), np.int64(0)
     carry = largest = remainders = others = np.uint64(0)
     while done < nw:
@@ -113,16 +119,17 @@ def _decode_without_runs(words, total, start, nw, wbits, groups, symbols, runs):
             bits = _peek(stream, position)
             unary, second = bits & np.uint64(0xFFF), bits >> np.uint64(12)
             position += np.uint64(12) + _count_ones(unary)
-            for _ in range(3):
-                first = unary & np.uint64(15)
-                group = groups[first | (second & np.uint64(15)) << four] + carry
-                unary >>= four
+            for _ in range(2):
+                first = unary & _GROUP_MASK
+                group = groups[first | (second & _GROUP_MASK) << _GROUP_BITS]
+                unary >>= _GROUP_BITS
                 second >>= _count_ones(first)
-                value = group & np.uint64(255)
-                largest |= value
-                store_32(quotients_at + started, np.int64(group))
-                started += np.int64(group >> flags & np.uint64(7))
-                carry = (group >> np.uint64(36) & np.uint64(15)) + value * (group >> np.uint64(35) & one)
+                is_none = group >> _NONE & one
+                whole = group + carry
+                largest |= whole & np.uint64(255)
+                store_64(quotients_at + started, np.int64(whole))
+                started += np.int64(group >> _COUNT & np.uint64(7))
+                carry = (group >> _CARRY & np.uint64(15)) + (whole & (is_none << np.uint64(8)) - is_none)
         _put_symbols(symbols_at + 2 * pending, quotients_at + pending, remainders, others, width)
         remainders, others, pending = _peek(stream, position), _peek(stream, position + np.uint64(8) * width), done
         position += np.uint64(count) * width
@@ -153,7 +160,7 @@ def _decode_any(words, total, start, nw, nz, wbits, zdiv, is_raw, zlen, groups, 
         store_64_at(w_quotients, k, 0)
     w_before = z_before = w_carry = z_carry = wp = zp = wd = zd = now = np.int64(0)
     w_bits, z_bits = np.uint64(wbits), np.uint64(max(zdiv, np.int64(0)))
-    one, four = np.uint64(1), np.uint64(4)
+    one = np.uint64(1)
     w_mask, z_mask = (one << w_bits) - one, (one << z_bits) - one
     largest = np.int64(0)
     while True:
@@ -184,17 +191,16 @@ def _decode_any(words, total, start, nw, nz, wbits, zdiv, is_raw, zlen, groups, 
                 if has_z:
                     second = _peek(stream, position)
                 position += _count_ones(unary)
-                for _ in range(3):
-                    first = unary & np.uint64(15)
-                    group = groups[first | (second & np.uint64(15)) << four] + np.uint64(w_carry)
-                    unary >>= four
+                for _ in range(2):
+                    first = unary & _GROUP_MASK
+                    group = groups[first | (second & _GROUP_MASK) << _GROUP_BITS] + np.uint64(w_carry)
+                    unary >>= _GROUP_BITS
                     second >>= _count_ones(first)
                     value = np.int64(group & np.uint64(255))
                     largest = max(largest, value)
-                    store_32(w_now + w_count, np.int64(group))
-                    w_count += np.int64(group >> np.uint64(32) & np.uint64(7))
-                    is_whole = np.int64(group >> np.uint64(35) & one)
-                    w_carry = np.int64(group >> np.uint64(36) & np.uint64(15)) + value * is_whole
+                    store_64(w_now + w_count, np.int64(group))
+                    w_count += np.int64(group >> _COUNT & np.uint64(7))
+                    w_carry = np.int64(group >> _CARRY & np.uint64(15)) + value * np.int64(group >> _NONE & one)
             wp += w_count
         w_read, z_read = min(w_before, nw - wd), min(z_before, nz - zd)
         if w_read > 0:
