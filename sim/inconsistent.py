@@ -48,8 +48,8 @@ def _reasons(operation: KernelOperation, lut_bytes: int) -> Iterator[str]:
 def output_limits(operation: KernelOperation) -> tuple[int, int]:
     """Lowest and highest value after the clamps of the output stage."""
     low, high = operation.activation.minimum, operation.activation.maximum
-    clip = _CLIP_LIMITS.get(operation.activation.clip_range)
-    if clip is not None:
+    clip_range = operation.activation.clip_range
+    if clip_range is not ClipRange.OFM_PRECISION and (clip := _CLIP_LIMITS.get(clip_range)) is not None:
         low = min(max(clip[0], low), high)
         high = max(min(clip[1], high), low)
     return low, high

@@ -146,7 +146,7 @@ def brick_stride(fm: FeatureMap) -> int:
 
 def tile_rectangles(fm: FeatureMap) -> list[tuple[int, int, int, int, int]]:
     """(tile, first row, rows, first column, columns) of every tile that holds elements."""
-    if fm.width <= fm.tile_width_0 and fm.height <= fm.tile_height_0:
+    if fm.is_one_tile:
         return [(0, 0, fm.height, 0, fm.width)]
     split = min(fm.tile_width_0, fm.width)
     rectangles = []
@@ -164,11 +164,11 @@ def feature_map_ranges(fm: FeatureMap, *, whole_bricks: bool = False) -> list[tu
     if fm.layout is Layout.NHWC:
         last = depth - 1 if not whole_bricks else (depth + 15) // 16 * 16 - 1
     bricks, ranges = 0 if fm.layout is Layout.NHWC else (depth - 1) // 16 * brick, []
+    if fm.is_one_tile and row >= 0 and pixel >= 0 and brick >= 0:  # as nearly all are
+        start, span = fm.addresses[0], (fm.height - 1) * row + (fm.width - 1) * pixel + bricks
+        return [(start, start + span + last * size + size)]
     for tile, _, rows, _, columns in tile_rectangles(fm):
         address, y, x = fm.addresses[tile], (rows - 1) * row, (columns - 1) * pixel
-        if y >= 0 and x >= 0 and bricks >= 0:  # as nearly all are
-            ranges.append((address, address + y + x + bricks + last * size + size))
-            continue
         low = (y if y < 0 else 0) + (x if x < 0 else 0) + (bricks if bricks < 0 else 0)
         high = (y if y > 0 else 0) + (x if x > 0 else 0) + (bricks if bricks > 0 else 0)
         ranges.append((address + low, address + high + last * size + size))

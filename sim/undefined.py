@@ -26,7 +26,7 @@ def undefined(operation: Operation | KernelOperation) -> str | None:
     """What must hold of an operation for its result to be defined, and does not; None if it is."""
     if isinstance(operation, KernelOperation) and overlaps_itself(operation.ofm):
         return "OFM: every element must have bytes of its own, got strides and tiles by which some share theirs"
-    if isinstance(operation, WindowOperation) and operation.padding != IfmPadding():
+    if isinstance(operation, WindowOperation) and not operation.padding.is_none:
         element, zero_point = operation.ifm.element, operation.ifm.zero_point
         if element.bits < 32 and not element.minimum <= zero_point <= element.maximum:
             limits = f"[{element.minimum}, {element.maximum}]"
@@ -46,7 +46,7 @@ def _empty_clamp(operation: KernelOperation) -> str | None:
 def overlaps_itself(fm: FeatureMap) -> bool:
     """Whether two elements of a map share a byte."""
     size = fm.element.bytes
-    if fm.height <= fm.tile_height_0 and fm.width <= fm.tile_width_0:
+    if fm.is_one_tile:
         axes = _axes(fm, fm.height, fm.width)
         if _is_in_order(axes, size) or _is_nested(axes, size):
             return False

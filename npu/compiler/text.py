@@ -178,7 +178,7 @@ def _window_details(step: WindowStep) -> Iterator[str]:
         yield f"stride {kernel.stride_y}x{kernel.stride_x}"
     if (kernel.dilation_y, kernel.dilation_x) != (1, 1):
         yield f"dilation {kernel.dilation_y}x{kernel.dilation_x}"
-    if padding != IfmPadding():
+    if not padding.is_none:
         yield f"padding {padding.top},{padding.left},{padding.bottom},{padding.right}"
     if step.upscale is not Upscale.NONE:
         yield f"upscale {step.upscale.name}"

@@ -225,7 +225,7 @@ def _depthwise(_own: AttributeValues, held: AttributeValues) -> DepthwiseConvolu
 
 def _pooling(own: AttributeValues, held: AttributeValues) -> Pooling:
     mode, fields = own["mode"], _window(held)
-    if mode is PoolingMode.AVERAGE and fields["padding"] != IfmPadding() and fields["scale"] == Scale(1, 0):
+    if mode is PoolingMode.AVERAGE and not fields["padding"].is_none and fields["scale"] == Scale(1, 0):
         fields["scale"] = None  # the hardware divides by the count of each element: same as the per-channel bit
     return Pooling(mode=mode, **fields)
 

@@ -7,6 +7,7 @@ ones: no minus-one encodings, no packed bits; dimensions are always in the order
 
 from __future__ import annotations
 
+from dataclasses import field
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -150,23 +151,18 @@ class ElementType:
 
     bits: int
     is_signed: bool
+    bytes: int = field(init=False, repr=False, compare=False)
+    minimum: int = field(init=False, repr=False, compare=False)
+    maximum: int = field(init=False, repr=False, compare=False)
+    register_limits: tuple[int, int] = field(init=False, repr=False, compare=False)
+    """Smallest and largest number in a 16-bit register for zero points, scalars and clamps, whatever `bits` are."""
 
-    @property
-    def bytes(self) -> int:
-        return self.bits // 8
-
-    @property
-    def minimum(self) -> int:
-        return -(1 << (self.bits - 1)) if self.is_signed else 0
-
-    @property
-    def maximum(self) -> int:
-        return (1 << (self.bits - self.is_signed)) - 1
-
-    @property
-    def register_limits(self) -> tuple[int, int]:
-        """Smallest and largest number in a 16-bit register for zero points, scalars and clamps, whatever `bits` are."""
-        return (-(1 << 15), (1 << 15) - 1) if self.is_signed else (0, (1 << 16) - 1)
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "bytes", self.bits // 8)
+        put(self, "minimum", -(1 << (self.bits - 1)) if self.is_signed else 0)
+        put(self, "maximum", (1 << (self.bits - self.is_signed)) - 1)
+        put(self, "register_limits", (-(1 << 15), (1 << 15) - 1) if self.is_signed else (0, (1 << 16) - 1))
 
     def __str__(self) -> str:
         return f"{'' if self.is_signed else 'u'}int{self.bits}"
@@ -201,12 +197,18 @@ class FeatureMap:
     stride_y: int
     stride_x: int
     stride_c: int
+    steps: Steps = field(init=False, repr=False, compare=False)
+    """Bytes from row to row, from pixel to pixel, and from one group of 16 channels to the next."""
+
+    def __post_init__(self) -> None:
+        is_bricked = self.layout is Layout.NHCWB16
+        steps = map_steps(self.stride_y, self.stride_x, self.stride_c, self.element.bytes, is_bricked=is_bricked)
+        object.__setattr__(self, "steps", steps)
 
     @property
-    def steps(self) -> Steps:
-        """Bytes from row to row, from pixel to pixel, and from one group of 16 channels to the next."""
-        is_bricked = self.layout is Layout.NHCWB16
-        return map_steps(self.stride_y, self.stride_x, self.stride_c, self.element.bytes, is_bricked=is_bricked)
+    def is_one_tile(self) -> bool:
+        """Whether tile 0 holds all of it."""
+        return self.height <= self.tile_height_0 and self.width <= self.tile_width_0
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +239,11 @@ class IfmPadding:
     left: int = 0
     bottom: int = 0
     right: int = 0
+
+    @property
+    def is_none(self) -> bool:
+        """Whether there are no such rows and columns."""
+        return not (self.top or self.left or self.bottom or self.right)
 
 
 def ifm_plane(ofm_height: int, ofm_width: int, kernel: KernelWindow, padding: IfmPadding, upscale: Upscale) -> tuple[int, int]:

@@ -160,7 +160,7 @@ def _check_pooling(operation: Pooling) -> None:
     ifm, ofm = operation.ifm, operation.ofm
     if operation.mode is not PoolingMode.REDUCE_SUM and ifm.depth != ofm.depth:
         raise _broken("IFM depth", f"the OFM depth {ofm.depth}", ifm.depth)
-    is_counted = operation.mode is PoolingMode.AVERAGE and operation.padding != IfmPadding()
+    is_counted = operation.mode is PoolingMode.AVERAGE and not operation.padding.is_none
     if is_counted and operation.scale == Scale(1, 0):
         raise StreamError("scale: must be None for an AVERAGE with padding that divides by its own count, got a scale of 1")
 

@@ -88,7 +88,7 @@ def _window(operation: WindowOperation) -> list[str]:
     parts = [f"kernel {kernel.height}x{kernel.width} stride {kernel.stride_y}x{kernel.stride_x}"]
     if (kernel.dilation_y, kernel.dilation_x) != (1, 1):
         parts.append(f"dilation {kernel.dilation_y}x{kernel.dilation_x}")
-    if padding != IfmPadding():
+    if not padding.is_none:
         parts.append(f"padding top {padding.top} left {padding.left} bottom {padding.bottom} right {padding.right}")
     if operation.upscale is not Upscale.NONE:
         parts.append(f"upscale {operation.upscale.name}")

@@ -96,7 +96,7 @@ def _prepare_pooling(operation: Pooling, arithmetic: FamilyArithmetic, n: np.voi
     n["pool"] = *window, *valid, operation.mode, divides, rounding
     n["place"], n["padded_height"], n["padded_width"] = _around(operation), height, width
     is_copy = window == (1, 1, 1, 1) and operation.mode is not PoolingMode.REDUCE_SUM and operation.ifm.element.bits <= 16
-    if not is_copy or operation.padding != IfmPadding():
+    if not is_copy or not operation.padding.is_none:
         n["is_pooled"] = 1
     if _is_placed(operation):
         n["is_placed"] = 1
@@ -118,7 +118,7 @@ def _prepare_elementwise(operation: Elementwise, arithmetic: FamilyArithmetic, n
 
 
 def _is_placed(operation: WindowOperation) -> bool:
-    return operation.upscale is not Upscale.NONE or operation.padding != IfmPadding()
+    return operation.upscale is not Upscale.NONE or not operation.padding.is_none
 
 
 def _around(operation: WindowOperation) -> tuple[int, ...]:

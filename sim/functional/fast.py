@@ -217,7 +217,7 @@ def _fill_convolution(row: PlannedRow, operation: Convolution, memory: NpuMemory
     if not _has_plain_output(operation, memory):
         _fill_sums(row, operation, memory)
     one_tile = ifm.height <= ifm.tile_height_0
-    is_dense = operation.padding == IfmPadding() and (kernel.height == 1 or one_tile)
+    is_dense = operation.padding.is_none and (kernel.height == 1 or one_tile)
     if is_dense and _is_direct(operation, [ifm], memory):
         offsets, pixel, pitch = _row_offsets(ifm), pixel_stride(ifm), ifm.stride_y
         bricks = brick_stride(ifm) if ifm.layout is Layout.NHCWB16 else 0

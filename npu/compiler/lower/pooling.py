@@ -73,7 +73,7 @@ def emit_pool(
     """One pooling step; an average over padding divides by its own count."""
     scale: Scale | None = IDENTITY
     if mode is PoolingMode.AVERAGE:
-        scale = mean_scale(kernel.height * kernel.width) if padding == IfmPadding() else None
+        scale = mean_scale(kernel.height * kernel.width) if padding.is_none else None
     builder.pool(ifm, ofm, mode, finish=finish, scale=scale, kernel=kernel, padding=padding)
 
 

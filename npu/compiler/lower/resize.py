@@ -129,7 +129,7 @@ def _mean(builder: Builder, ifm: View, ofm: View, size: int) -> None:
         ifm,
         ofm,
         PoolingMode.AVERAGE,
-        scale=mean_scale(size * size) if padding == IfmPadding() else None,
+        scale=mean_scale(size * size) if padding.is_none else None,
         kernel=KernelWindow(size, size),
         padding=padding,
         upscale=Upscale.NEAREST,
