@@ -149,31 +149,47 @@ def _is_in_place(fm: FeatureMap, ofm: FeatureMap) -> bool:
     return one == other
 
 
-def _row_offsets(fm: FeatureMap) -> Ints:
-    """Byte offset of the first pixel of every row, with tiles 0 and 2."""
+def _offsets_of_rows(fm: FeatureMap, y: Ints) -> Ints:
+    """Bytes from the first pixel of tile 0 to the first ones of rows, of tiles 0 and 2."""
     if fm.height <= fm.tile_height_0:
-        return _steps(fm.addresses[0], fm.height, fm.stride_y)
-    y = np.arange(fm.height, dtype=np.int64)
-    low = y < fm.tile_height_0
-    return np.where(low, fm.addresses[0] + y * fm.stride_y, fm.addresses[2] + (y - fm.tile_height_0) * fm.stride_y)
+        return y * fm.stride_y
+    below = fm.addresses[2] - fm.addresses[0] - fm.tile_height_0 * fm.stride_y
+    return y * fm.stride_y + np.where(y < fm.tile_height_0, 0, below)
 
 
-def _pixel_offsets(rows: Ints, width: int, step: int) -> Ints:
-    """Offset of every pixel of rows that start at these."""
-    return rows if width == 1 else (rows[:, None] + _steps(0, width, step)).reshape(-1)
+def _row_offsets(fm: FeatureMap) -> Ints:
+    """Those of all rows."""
+    return _offsets_of_rows(fm, np.arange(fm.height, dtype=np.int64))
 
 
-def _steps(start: int, count: int, step: int) -> Ints:
-    """`count` numbers, `step` apart."""
-    if step == 0:
-        return np.full(count, start, np.int64)
-    return np.arange(start, start + count * step, step, dtype=np.int64)
+def _pixel_offsets(fm: FeatureMap, height: int, width: int, window: tuple[int, int] = (1, 1)) -> Ints:
+    """Bytes from the first pixel of tile 0 to the first one of every window of a map, which are so many rows and columns apart."""
+    rows, columns = window
+    if fm.height <= fm.tile_height_0 and height * width <= _SHARED_PIXELS:
+        return _shared_offsets(height, width, rows * fm.stride_y, columns * pixel_stride(fm))
+    y = np.arange(0, height * rows, rows, dtype=np.int64)
+    return _grid(_offsets_of_rows(fm, y), width, columns * pixel_stride(fm))
+
+
+_SHARED_PIXELS = 1 << 14
+"""Of the largest map whose offsets are kept."""
+
+
+@functools.lru_cache(maxsize=128)
+def _shared_offsets(height: int, width: int, row: int, pixel: int) -> Ints:
+    """Offsets of the pixels of a map, not to be written: layers that follow one another share them."""
+    return _grid(row * np.arange(height, dtype=np.int64), width, pixel)
+
+
+def _grid(rows: Ints, width: int, step: int) -> Ints:
+    """The offsets of all pixels of rows that start at these."""
+    return rows if width == 1 else (rows[:, None] + step * np.arange(width, dtype=np.int64)).reshape(-1)
 
 
 def _fill_output(row: PlannedRow, operation: KernelOperation, *, pixels: bool) -> None:
     ofm, n = operation.ofm, row.fields
     (_, pixel, brick), blocks = ofm.steps, (ofm.depth + 15) // 16
-    offsets = _pixel_offsets(_row_offsets(ofm), ofm.width, pixel) if pixels else _row_offsets(ofm)
+    offsets = _pixel_offsets(ofm, ofm.height, ofm.width) if pixels else _row_offsets(ofm)
     n["pixels"] = offsets.size
     n["out_table"] = row.table("out", offsets)
     n["out_region"], n["out_brick"], n["out_pixel"], n["width"] = ofm.region, brick, pixel, ofm.width
@@ -219,16 +235,16 @@ def _fill_convolution(row: PlannedRow, operation: Convolution, memory: NpuMemory
     one_tile = ifm.height <= ifm.tile_height_0
     is_dense = operation.padding.is_none and (kernel.height == 1 or one_tile)
     if is_dense and _is_direct(operation, [ifm], memory):
-        offsets, pixel, pitch = _row_offsets(ifm), pixel_stride(ifm), ifm.stride_y
-        bricks = brick_stride(ifm) if ifm.layout is Layout.NHCWB16 else 0
+        pixel, pitch, bricks = pixel_stride(ifm), ifm.stride_y, brick_stride(ifm) if ifm.layout is Layout.NHCWB16 else 0
+        offsets = _pixel_offsets(ifm, ofm.height, ofm.width, (kernel.stride_y, kernel.stride_x))
         n["in_region"] = ifm.region
     else:
         height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
         width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
-        offsets = _fill_padding(row, ifm, operation.padding, height, width)
-        pixel, pitch, bricks = ifm.depth, width * ifm.depth, 0
-    ys = offsets[: ofm.height * kernel.stride_y : kernel.stride_y]
-    n["in_table"] = row.table("in", _pixel_offsets(ys, ofm.width, kernel.stride_x * pixel))
+        start, pixel, pitch, bricks = _fill_padding(row, ifm, operation.padding, height, width), ifm.depth, width * ifm.depth, 0
+        rows = start + kernel.stride_y * pitch * np.arange(ofm.height, dtype=np.int64)
+        offsets = _grid(rows, ofm.width, kernel.stride_x * pixel)
+    n["in_table"] = row.table("in", offsets)
     row.order = _segments(kernel, ifm.depth, pixel, pitch, bricks)
     n |= row.order.fields
     row.kind = r.CONVOLUTION
@@ -263,8 +279,8 @@ def _segments(kernel: KernelWindow, depth: int, pixel: int, pitch: int, bricks: 
     return PackedOrder(order.reshape(-1), offsets.reshape(-1), padded // 4)
 
 
-def _fill_padding(row: PlannedRow, ifm: FeatureMap, padding: IfmPadding, height: int, width: int) -> Ints:
-    """A dense copy of the input, padded to `height` by `width`: machine address of each of its rows."""
+def _fill_padding(row: PlannedRow, ifm: FeatureMap, padding: IfmPadding, height: int, width: int) -> int:
+    """The machine address of a dense copy of the input, padded to `height` by `width`."""
     pitch, n = width * ifm.depth, row.fields
     buffer = np.full(height * pitch + _GUARD_BYTES, ifm.zero_point & 0xFF, np.uint8)
     start = row.table("padded", buffer)
@@ -274,7 +290,7 @@ def _fill_padding(row: PlannedRow, ifm: FeatureMap, padding: IfmPadding, height:
     n["pad_region"], n["pad_pitch"], n["pad_width"], n["pad_depth"] = ifm.region, pitch, ifm.width, ifm.depth
     n["pad_pixel"], n["pad_brick"] = pixel_stride(ifm), brick_stride(ifm)
     n["pad_target"] = start + padding.top * pitch + padding.left * ifm.depth
-    return start + np.arange(height, dtype=np.int64) * pitch
+    return start
 
 
 def _fill_depthwise(row: PlannedRow, operation: DepthwiseConvolution, memory: NpuMemory) -> None:
@@ -284,14 +300,15 @@ def _fill_depthwise(row: PlannedRow, operation: DepthwiseConvolution, memory: Np
     _fill_output(row, operation, pixels=False)
     if not _has_plain_output(operation, memory):
         _fill_sums(row, operation, memory)
+    y = kernel.stride_y * np.arange(ofm.height, dtype=np.int64)[:, None] - padding.top
+    y = y + kernel.dilation_y * np.arange(kernel.height)
     if _is_direct(operation, [ifm], memory):
-        offsets = _row_offsets(ifm)
+        offsets = _offsets_of_rows(ifm, y)
         n["in_region"], n["in_pixel"], n["in_brick"] = ifm.region, pixel_stride(ifm), brick_stride(ifm)
     else:
-        offsets = _fill_padding(row, ifm, IfmPadding(), ifm.height, ifm.width)
+        offsets = _fill_padding(row, ifm, IfmPadding(), ifm.height, ifm.width) + y * (ifm.width * ifm.depth)
         n["in_pixel"], n["in_brick"] = ifm.depth, 16
-    y = _steps(-padding.top, ofm.height, kernel.stride_y)[:, None] + _steps(0, kernel.height, kernel.dilation_y)
-    rows = np.where((y >= 0) & (y < ifm.height), offsets[np.clip(y, 0, ifm.height - 1)], -1)
+    rows = np.where((y >= 0) & (y < ifm.height), offsets, r.NO_ROW)
     row.order = _parts(kernel, padding.left)
     n |= row.order.fields
     n["in_table"], n["in_width"], n["stride"] = row.table("in", rows), ifm.width, kernel.stride_x

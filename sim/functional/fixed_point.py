@@ -45,7 +45,7 @@ def _outputs(row: PackedRow) -> npt.NDArray[np.uint8]:
     table = np.frombuffer(bytearray(row.numbers.tobytes()), r.ROW)
     for name in ("in_table", "in2_table", "out_table"):
         table[name] = none.ctypes.data
-    for name in ("in_shift", "in2_shift", "out_shift"):
+    for name in ("in_start", "in2_start", "out_start"):
         table[name] = 0
     for name, number in (("in_region", 0), ("in2_region", 1), ("out_region", 2), ("is_flat", 1), ("pixels", 1), ("blocks", 1)):
         table[name] = number

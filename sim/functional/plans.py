@@ -116,14 +116,14 @@ def _are_constants_inside(least: Ints, places: Ints, sizes: Ints) -> npt.NDArray
 
 def move_rows(table: npt.NDArray[np.void], places: Ints, plans: Ints) -> None:
     """Bring rows, each with the numbers of its plan, to the places of their operations."""
-    moved = places - places[plans]
-    ifm, ofm, ifm2 = (moved[:, PLACES_OF[name].start] for name in MAPS)
+    ifm, ofm, ifm2 = (places[:, PLACES_OF[name].start] for name in MAPS)
     is_reversed = table["is_reversed"] != 0
-    table["in_shift"], table["in2_shift"] = np.where(is_reversed, ifm2, ifm), np.where(is_reversed, ifm, ifm2)
-    table["out_shift"] = ofm
+    table["in_start"], table["in2_start"] = np.where(is_reversed, ifm2, ifm), np.where(is_reversed, ifm, ifm2)
+    table["out_start"] = ofm
     for name in MAPS:
         table["values"][name]["tiles"] = places[:, PLACES_OF[name]]
-    is_copy, (source, destination, length) = table["kind"] == r.COPY, moved[:, PLACES_OF["dma"]].T
+    transfers = places[:, PLACES_OF["dma"]]
+    is_copy, (source, destination, length) = table["kind"] == r.COPY, (transfers - transfers[plans]).T
     table["in_table"] += source * is_copy
     table["out_table"] += destination * is_copy
     table["pixels"] += length * is_copy

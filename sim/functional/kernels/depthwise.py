@@ -66,7 +66,7 @@ class _Columns:
     def line(self, base, rows, k):  # type: ignore[no-untyped-def]
         """Row k of the inputs: where it starts, bytes from column to column."""
         offset = self.e.load(WORD, self.e.b.add(rows, self.e.b.shl(k, self.e.word(3))))
-        is_padding = self.e.b.icmp_signed("<", offset, self.e.word(0))
+        is_padding = self.e.b.icmp_signed("==", offset, self.e.word(r.NO_ROW))
         start = self.e.b.select(is_padding, self.padding, self.e.b.add(base, offset))
         return start, self.e.b.select(is_padding, self.e.word(0), self.pixel)
 

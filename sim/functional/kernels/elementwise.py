@@ -142,7 +142,7 @@ def combine(at, bases, first, last):  # type: ignore[no-untyped-def]
     row = r.row_at(at)[0]
     operands = r.operands_at(row.operands)[0]
     mode = operands.mode if operands.fixed_point.is_exact == 0 else np.int64(_FIXED_POINT)
-    first_base, second_base, base = r.input_base(row, bases), bases[row.in2_region] + row.in2_shift, r.output_base(row, bases)
+    first_base, second_base, base = r.input_base(row, bases), bases[row.in2_region] + row.in2_start, r.output_base(row, bases)
     if row.is_flat != 0:
         a = first_base + load_i64(row.in_table)
         b = second_base + load_i64(row.in2_table)

@@ -39,18 +39,20 @@ from sim.functional.kernels import values
 GENERAL, CONVOLUTION, DEPTHWISE, ELEMENTWISE, VALUES, COPY, NOTHING = range(7)
 """Kinds: not for these kernels, three of 8 bits, what `values` executes, a contiguous transfer, and what changes no memory."""
 
+NO_ROW = -(1 << 63)
+"""In place of an offset, which may be negative."""
 ROW = np.dtype(
     [
         *integers(
             "kind",
             "pixels",  # convolution: output pixels; depthwise, elementwise: output rows; copy: bytes
-            # Convolution: offset of each pixel's input. Depthwise: of `dwords` input rows of each output row (-1: padding).
+            # Convolution: offset of each pixel's input. Depthwise: of `dwords` input rows of each output row (NO_ROW: padding).
             # Elementwise: of rows. Copy: the offset itself.
             "in_table",
             "in_region",  # -1 if the offsets are machine addresses (not of a copy)
-            # Operations that are alike share tables: what is to be added to the offsets of the input (if it is copied into a
-            # buffer with padding, to those of the copy), of the second input and of the output.
-            *("in_shift", "in2_shift", "out_shift"),
+            # Operations that are alike share tables: where in their regions the maps are to which the offsets of the input (if it
+            # is copied into a buffer with padding, those of the copy), of the second input and of the output belong.
+            *("in_start", "in2_start", "out_start"),
             # Convolution: a pixel's inputs are `segments` runs of `dwords` 4-byte words at the offsets in the table.
             # Depthwise: a window is `segments` parts of all its rows and up to 4 columns (3 with a stride of 1); the table has
             # the first column of each in the input of the first output column.
@@ -124,7 +126,7 @@ def fill_padded(row, bases):  # type: ignore[no-untyped-def]
     """Copy the input into the middle of its padded buffer as dense height, width, depth."""
     depth = row.pad_depth
     for y in range(row.pad_rows):
-        source = bases[row.pad_region] + row.in_shift + load_i64(row.pad_table + 8 * y)
+        source = bases[row.pad_region] + row.in_start + load_i64(row.pad_table + 8 * y)
         target = row.pad_target + y * row.pad_pitch
         if row.pad_pixel == depth and (row.pad_brick == 16 or depth <= 16):
             copy_bytes(target, source, row.pad_width * depth)
@@ -159,10 +161,10 @@ def copy_row(row, bases):  # type: ignore[no-untyped-def]
 @kernel(ty.int64(ROW_TYPE, ty.int64[::1]))
 def input_base(row, bases):  # type: ignore[no-untyped-def]
     """What the offsets of the first input are counted from."""
-    return np.int64(0) if row.in_region < 0 else bases[row.in_region] + row.in_shift
+    return np.int64(0) if row.in_region < 0 else bases[row.in_region] + row.in_start
 
 
 @kernel(ty.int64(ROW_TYPE, ty.int64[::1]))
 def output_base(row, bases):  # type: ignore[no-untyped-def]
     """What the offsets of the output are counted from."""
-    return row.sums if row.out_region < 0 else bases[row.out_region] + row.out_shift
+    return row.sums if row.out_region < 0 else bases[row.out_region] + row.out_start
