@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from npu.isa.operations import FeatureMap, IfmPadding, KernelOperation, Layout, Operation, WindowOperation
+from npu.isa.operations import FeatureMap, KernelOperation, Layout, Operation, WindowOperation
 
 _BRICK = 16
 MAX_ELEMENTS = 1 << 22

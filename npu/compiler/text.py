@@ -16,7 +16,7 @@ from npu.compiler.schedule import Job
 from npu.compiler.state import GraphState, NodeStream, State
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph
-from npu.isa.operations import ClipRange, IfmPadding, KernelWindow, Upscale
+from npu.isa.operations import ClipRange, KernelWindow, Upscale
 from npu.isa.summary import summarise
 
 

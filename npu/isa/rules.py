@@ -22,7 +22,6 @@ from npu.isa.operations import (
     ElementType,
     Elementwise,
     FeatureMap,
-    IfmPadding,
     KernelOperation,
     Layout,
     OperandScaling,

@@ -10,7 +10,6 @@ from npu.isa.operations import (
     DmaWait,
     Elementwise,
     FeatureMap,
-    IfmPadding,
     Interrupt,
     KernelOperation,
     KernelWait,

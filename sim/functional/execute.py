@@ -21,7 +21,6 @@ from npu.isa.operations import (
     Elementwise,
     ElementwiseMode,
     FeatureMap,
-    IfmPadding,
     KernelOperation,
     Operation,
     Pooling,

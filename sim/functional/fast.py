@@ -163,7 +163,7 @@ def _row_offsets(fm: FeatureMap) -> Ints:
 
 
 def _pixel_offsets(fm: FeatureMap, height: int, width: int, window: tuple[int, int] = (1, 1)) -> Ints:
-    """Bytes from the first pixel of tile 0 to the first one of every window of a map, which are so many rows and columns apart."""
+    """Bytes from the first pixel of tile 0 to that of every window of a map, which are so many rows and columns apart."""
     rows, columns = window
     if fm.height <= fm.tile_height_0 and height * width <= _SHARED_PIXELS:
         return _shared_offsets(height, width, rows * fm.stride_y, columns * pixel_stride(fm))

@@ -13,15 +13,14 @@ import numpy.typing as npt
 
 from npu.isa.decoded import PLACES_OF, Alike
 from npu.isa.operations import Convolution, DepthwiseConvolution, Dma, Operation
-from npu.native.call import array_address
 from sim.functional.kernels.origins import RANGE, TRANSFER, find_origins
-from sim.functional.weights import Bytes, ConstantBytes, source_columns
+from sim.functional.weights import ConstantBytes, source_columns
 from sim.memory import NpuMemory
 
 
 def constant_origins(alike: Alike, memory: NpuMemory) -> Iterator[tuple[int, ConstantBytes]]:
     """The index of every convolution, and the bytes that its `source_ranges` are going to have."""
-    bases, regions = memory.bases.tolist(), dict(memory.regions)
+    regions = dict(memory.regions)
     records = [alike.decoded[first].operation for first in alike.firsts]
     kinds = {kind: one for kind, one in enumerate(records) if isinstance(one, Convolution | DepthwiseConvolution)}
     columns = {kind: source_columns(one) for kind, one in kinds.items()}
@@ -33,18 +32,14 @@ def constant_origins(alike: Alike, memory: NpuMemory) -> Iterator[tuple[int, Con
     ]
     rows = np.array([(k, *one) for k, parts in zip(own, ranges, strict=True) for one in parts], np.int64).reshape(-1, 4)
     find_origins(_transfers(alike, records), rows.reshape(-1).view(RANGE))
-    origins = iter(rows.tolist())
+    addresses, origins, at = (memory.bases[rows[:, 1]] + rows[:, 2]).tolist(), rows.tolist(), 0
     for index, kind, parts in zip(own, of, ranges, strict=True):
-        source, addresses = list[Bytes](), list[int]()
-        for _ in parts:
-            _, region, start, size = next(origins)
-            data, address = regions[region][start : start + size], bases[region] + start
-            if region not in memory.constants:
-                data = data.copy()
-                address = array_address(data)
-            source.append(data)
-            addresses.append(address)
-        yield index, ConstantBytes(kinds[kind], parts, source, addresses)
+        first, at = at, at + len(parts)
+        places = [(regions[region], start) for _, region, start, _ in origins[first:at]]
+        constants = ConstantBytes(kinds[kind], parts, places, addresses[first:at])
+        if not memory.constants.issuperset([region for _, region, _, _ in origins[first:at]]):
+            constants = constants.copied()
+        yield index, constants
 
 
 def _transfers(alike: Alike, records: Sequence[Operation]) -> npt.NDArray[np.void]:

@@ -38,7 +38,7 @@ from sim.functional.kernels.pack import (
     summarise,
 )
 from sim.functional.kernels.values import NUMBERS, zeroed
-from sim.functional.weights import Bytes, ConstantBytes, DecodedConstants, weight_orders
+from sim.functional.weights import ConstantBytes, DecodedConstants, weight_orders
 from sim.inconsistent import output_limits
 
 Element = TypeVar("Element", np.int8, np.int64, np.void)
@@ -140,8 +140,8 @@ class PackedRow:
     used: PackedOrder | None = None
     """For the weights that there are."""
     checks: Ints | None = None
-    source: Sequence[Bytes] = ()
-    """What the constants were made from."""
+    constants: ConstantBytes | None = None
+    """What they were packed from."""
 
     def table(self, name: str, array: npt.NDArray[np.generic]) -> int:
         """Keep an array and return its address."""
@@ -298,8 +298,8 @@ def _decode_weights(
     """Decode the weights of operations to the addresses of their groups; whether all have 8 bits. Raises StreamError."""
     streams, owners = list[GroupedStream](), list[int]()
     for index, (form, own, address) in enumerate(zip(forms, constants, groups, strict=True)):
-        for one, data, at in zip(form.grouped, own.source, own.addresses, strict=False):
-            streams.append(one.stream(at, data.size, address))
+        for one, (_, _, size), at in zip(form.grouped, own.ranges, own.addresses, strict=False):
+            streams.append(one.stream(at, size, address))
             owners.append(index)
     fits, decode_groups = np.ones(len(forms), np.bool_), family_of(accelerator.product).weights.decode_groups
     fits[[owner for owner, fit in zip(owners, decode_groups(streams, num_threads), strict=True) if not fit]] = False
@@ -395,7 +395,7 @@ def _keep(packings: Sequence[Packing], table: npt.NDArray[np.void], stages: Ints
     ]
     kept = np.array(checks, np.int64).reshape(-1, 4)
     for packing in packings:
-        packing.row.checks, packing.row.source = kept, packing.constants.source
+        packing.row.checks, packing.row.constants = kept, packing.constants
     table["checks"][at], table["check_count"][at] = array_address(kept) + kept.strides[0] * _starts(counts), counts
     table["stage"][at], table["weights"][at] = stages, weights
     table["kind"][at] = [packing.row.planned.kind for packing in packings]

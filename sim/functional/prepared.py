@@ -13,7 +13,6 @@ import numpy.typing as npt
 from npu.errors import SimulationError, StreamError
 from npu.isa.decoded import Alike, Decoded
 from npu.isa.operations import Convolution, DepthwiseConvolution, Elementwise, Operation, Pooling
-from npu.native.call import array_address
 from npu.native.cpu import current
 from npu.numerics.arrays import Ints
 from npu.records import dataclass
@@ -249,7 +248,7 @@ def _pack(stream: PreparedStream, index: int, operation: Convolution | Depthwise
     row, prepared.constants, prepared.source = prepared.row, None, [view.copy() for view in views]
     stream.rows["kind"][index], stream.rows["checks"][index] = r.GENERAL, 0
     ranges = [(part.region, part.address, part.length_bytes) for part in source_ranges(operation)]
-    packing = Packing(index, row, ConstantBytes(operation, ranges, prepared.source, list(map(array_address, prepared.source))))
+    packing = Packing(index, row, ConstantBytes.of(operation, ranges, prepared.source))
     if row.planned.form is not None and not _are_equal(views, prepared.uncommon):
         pack_streams([packing], stream.rows, memory.variant.accelerator)
     if row.planned.kind != r.GENERAL and row.numbers["kind"] == r.GENERAL:

@@ -18,6 +18,7 @@ from npu.isa.families import family_of
 from npu.isa.family import ScaleFormat, WeightUse, weight_shape
 from npu.isa.operations import AddressRange, Convolution, DepthwiseConvolution
 from npu.isa.weight_stream.order import WeightOrder, interleave_cores
+from npu.native.call import array_address
 from npu.numerics.arrays import Ints
 from npu.records import dataclass
 from sim.memory import NpuMemory
@@ -50,9 +51,26 @@ class ConstantBytes:
     operation: Convolution | DepthwiseConvolution
     """One that is alike, not at its places."""
     ranges: Sequence[ConstantRange]
-    source: Sequence[Bytes]
+    places: Sequence[tuple[Bytes, int]]
+    """Of each range the array that has its bytes, and where in it they begin."""
     addresses: Sequence[int]
-    """Of the source, in this process."""
+    """Of these bytes, in this process."""
+
+    @property
+    def source(self) -> list[Bytes]:
+        """The bytes of each range."""
+        return [array[start : start + size] for (array, start), (_, _, size) in zip(self.places, self.ranges, strict=True)]
+
+    def copied(self) -> ConstantBytes:
+        """The same, which nobody else can write."""
+        return ConstantBytes.of(self.operation, self.ranges, [part.copy() for part in self.source])
+
+    @staticmethod
+    def of(
+        operation: Convolution | DepthwiseConvolution, ranges: Sequence[ConstantRange], source: Sequence[Bytes]
+    ) -> ConstantBytes:
+        """Those of `source`."""
+        return ConstantBytes(operation, ranges, [(part, 0) for part in source], list(map(array_address, source)))
 
 
 def source_columns(operation: Convolution | DepthwiseConvolution) -> list[tuple[int, int]]:

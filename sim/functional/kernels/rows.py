@@ -50,8 +50,8 @@ ROW = np.dtype(
             # Elementwise: of rows. Copy: the offset itself.
             "in_table",
             "in_region",  # -1 if the offsets are machine addresses (not of a copy)
-            # Operations that are alike share tables: where in their regions the maps are to which the offsets of the input (if it
-            # is copied into a buffer with padding, those of the copy), of the second input and of the output belong.
+            # Operations that are alike share tables: where in their regions those maps begin to which the offsets of the input
+            # (if it is copied into a buffer with padding, those of the copy), of the second input and of the output belong.
             *("in_start", "in2_start", "out_start"),
             # Convolution: a pixel's inputs are `segments` runs of `dwords` 4-byte words at the offsets in the table.
             # Depthwise: a window is `segments` parts of all its rows and up to 4 columns (3 with a stride of 1); the table has
