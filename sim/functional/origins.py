@@ -20,26 +20,24 @@ from sim.memory import NpuMemory
 
 def constant_origins(alike: Alike, memory: NpuMemory) -> Iterator[tuple[int, ConstantBytes]]:
     """The index of every convolution, and the bytes that its `source_ranges` are going to have."""
-    regions = dict(memory.regions)
+    regions, constant = dict(memory.regions), memory.constants
     records = [alike.decoded[first].operation for first in alike.firsts]
     kinds = {kind: one for kind, one in enumerate(records) if isinstance(one, Convolution | DepthwiseConvolution)}
     columns = {kind: source_columns(one) for kind, one in kinds.items()}
     own = np.flatnonzero(np.isin(alike.of, list(kinds))).tolist()
     of = alike.of[own].tolist()
-    ranges = [
-        [(region, places[column], places[column + 1]) for region, column in columns[kind]]
-        for kind, places in zip(of, alike.places[own].tolist(), strict=True)
-    ]
-    rows = np.array([(k, *one) for k, parts in zip(own, ranges, strict=True) for one in parts], np.int64).reshape(-1, 4)
+    parts = np.array([(index, *part) for index, kind in zip(own, of, strict=True) for part in columns[kind]], np.int64)
+    index, region, column = parts.reshape(-1, 3).T
+    rows = np.stack([index, region, alike.places[index, column], alike.places[index, column + 1]], axis=1)
+    ranges = rows[:, 1:].tolist()
     find_origins(_transfers(alike, records), rows.reshape(-1).view(RANGE))
-    addresses, origins, at = (memory.bases[rows[:, 1]] + rows[:, 2]).tolist(), rows.tolist(), 0
-    for index, kind, parts in zip(own, of, ranges, strict=True):
-        first, at = at, at + len(parts)
-        places = [(regions[region], start) for _, region, start, _ in origins[first:at]]
-        constants = ConstantBytes(kinds[kind], parts, places, addresses[first:at])
-        if not memory.constants.issuperset([region for _, region, _, _ in origins[first:at]]):
-            constants = constants.copied()
-        yield index, constants
+    addresses, origins, end = (memory.bases[rows[:, 1]] + rows[:, 2]).tolist(), rows[:, 1:3].tolist(), 0
+    for k, kind in zip(own, of, strict=True):
+        first, end = end, end + len(columns[kind])
+        places = [(regions[region], start) for region, start in origins[first:end]]
+        constants = ConstantBytes(kinds[kind], ranges[first:end], places, addresses[first:end])
+        is_kept = all(region in constant for region, _ in origins[first:end])
+        yield k, constants if is_kept else constants.copied()
 
 
 def _transfers(alike: Alike, records: Sequence[Operation]) -> npt.NDArray[np.void]:

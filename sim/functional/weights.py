@@ -24,7 +24,7 @@ from npu.records import dataclass
 from sim.memory import NpuMemory
 
 Bytes = npt.NDArray[np.uint8]
-ConstantRange = tuple[int, int, int]
+ConstantRange = Sequence[int]
 """Region, address and length."""
 
 
