@@ -6,8 +6,6 @@ addresses that of whoever knows the memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from npu.isa.operations import (
     ActivationFunction,
     ClipRange,
@@ -32,17 +30,16 @@ _CLIP_LIMITS = {
 
 def inconsistent(operation: Operation | KernelOperation, lut_bytes: int) -> str | None:
     """The first thing that must hold between the parts of an operation and does not; None if all does."""
-    return next(_reasons(operation, lut_bytes), None) if isinstance(operation, KernelOperation) else None
-
-
-def _reasons(operation: KernelOperation, lut_bytes: int) -> Iterator[str]:
-    yield from _of_output(operation, lut_bytes)
-    if isinstance(operation, WindowOperation):
-        yield from _of_window(operation)
-    if isinstance(operation, Convolution | DepthwiseConvolution) and operation.ifm.element.bits == 32:
-        yield "convolution: IFM must have 8 or 16 bits, got 32"
-    if isinstance(operation, Elementwise):
-        yield from _of_elementwise(operation)
+    if not isinstance(operation, KernelOperation):
+        return None
+    reason = _of_output(operation, lut_bytes)
+    if reason is None and isinstance(operation, WindowOperation):
+        reason = _of_window(operation)
+        if reason is None and isinstance(operation, Convolution | DepthwiseConvolution) and operation.ifm.element.bits == 32:
+            reason = "convolution: IFM must have 8 or 16 bits, got 32"
+    if reason is None and isinstance(operation, Elementwise):
+        reason = _of_elementwise(operation)
+    return reason
 
 
 def output_limits(operation: KernelOperation) -> tuple[int, int]:
@@ -55,7 +52,7 @@ def output_limits(operation: KernelOperation) -> tuple[int, int]:
     return low, high
 
 
-def _of_window(operation: WindowOperation) -> Iterator[str]:
+def _of_window(operation: WindowOperation) -> str | None:
     kernel, padding, ifm, ofm = operation.kernel, operation.padding, operation.ifm, operation.ofm
     factor = 1 if operation.upscale is Upscale.NONE else 2
     for axis, needed, size in (
@@ -63,48 +60,51 @@ def _of_window(operation: WindowOperation) -> Iterator[str]:
         ("width", (ofm.width - 1) * kernel.stride_x + kernel.dilated_width - padding.left - padding.right, ifm.width),
     ):
         if -(-needed // factor) != size:
-            yield f"IFM {axis}: must be {-(-needed // factor)} to fit OFM, kernel and padding, got {size}"
+            return f"IFM {axis}: must be {-(-needed // factor)} to fit OFM, kernel and padding, got {size}"
     is_sum = isinstance(operation, Pooling) and operation.mode is PoolingMode.REDUCE_SUM
     same_depth = isinstance(operation, DepthwiseConvolution | Pooling) and not is_sum
     if same_depth and ofm.depth != ifm.depth:
-        yield f"OFM depth: must equal the IFM's {ifm.depth}, got {ofm.depth}"
+        return f"OFM depth: must equal the IFM's {ifm.depth}, got {ofm.depth}"
+    return None
 
 
-def _of_elementwise(operation: Elementwise) -> Iterator[str]:
+def _of_elementwise(operation: Elementwise) -> str | None:
     ifm, ofm, ifm2 = operation.ifm, operation.ofm, operation.ifm2
     shape = (ofm.height, ofm.width, ofm.depth)
     if (ifm.height, ifm.width, ifm.depth) != shape:
-        yield f"elementwise: IFM must have the OFM's extent {shape}, got {ifm.height, ifm.width, ifm.depth}"
+        return f"elementwise: IFM must have the OFM's extent {shape}, got {ifm.height, ifm.width, ifm.depth}"
     if operation.mode.is_unary:
-        return
+        return None
     if (ifm2 is None) == (operation.scalar is None):
-        yield "elementwise: a binary operation must have exactly one of a second IFM and a scalar, got both or none"
+        return "elementwise: a binary operation must have exactly one of a second IFM and a scalar, got both or none"
     if ifm2 is None:
-        return
+        return None
     extent = (ifm2.height, ifm2.width, ifm2.depth)
     if any(size not in (1, full) for size, full in zip(extent, shape, strict=True)):
-        yield f"elementwise: second IFM must have the OFM's extent {shape} or 1, got {extent}"
+        return f"elementwise: second IFM must have the OFM's extent {shape} or 1, got {extent}"
+    return None
 
 
-def _of_output(operation: KernelOperation, lut_bytes: int) -> Iterator[str]:
+def _of_output(operation: KernelOperation, lut_bytes: int) -> str | None:
     activation = operation.activation
     if activation.function is ActivationFunction.NONE:
-        return
+        return None
     index = activation.function.lut_index
     if index is None:
         if operation.ofm.element.bits == 32 and activation.clip_range is ClipRange.OFM_PRECISION:
             got = activation.function.name
-            yield f"activation: a 32-bit OFM without clip range must have none, got {got}"
-        return
+            return f"activation: a 32-bit OFM without clip range must have none, got {got}"
+        return None
     kind, size = lut_kind(operation)
     if kind == 0:
-        yield f"LUT: a table needs a clamped output, got a {operation.ofm.element} OFM without clip range"
+        return f"LUT: a table needs a clamped output, got a {operation.ofm.element} OFM without clip range"
     if LUT_SLOT_BYTES * index + size > lut_bytes:
-        yield f"LUT {index}: {size} bytes must fit the table area of {lut_bytes}"
+        return f"LUT {index}: {size} bytes must fit the table area of {lut_bytes}"
     low, high = output_limits(operation)
     first, last = {1: (0, 255), 5: (-32768, 32767)}.get(kind if kind == 5 else kind & 1, (-128, 127))
     if low < first or high > last:
-        yield f"LUT {index}: clamped values must lie in [{first}, {last}], got [{low}, {high}]"
+        return f"LUT {index}: clamped values must lie in [{first}, {last}], got [{low}, {high}]"
+    return None
 
 
 def lut_kind(operation: KernelOperation) -> tuple[int, int]:

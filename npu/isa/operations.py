@@ -158,10 +158,10 @@ class ElementType:
     """Smallest and largest number in a 16-bit register for zero points, scalars and clamps, whatever `bits` are."""
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
+        put, numbers = object.__setattr__, 1 << self.bits if 0 <= self.bits <= 32 else 0  # others are refused where they stand
         put(self, "bytes", self.bits // 8)
-        put(self, "minimum", -(1 << (self.bits - 1)) if self.is_signed else 0)
-        put(self, "maximum", (1 << (self.bits - self.is_signed)) - 1)
+        put(self, "minimum", -(numbers // 2) if self.is_signed else 0)
+        put(self, "maximum", numbers // 2 - 1 if self.is_signed else numbers - 1)
         put(self, "register_limits", (-(1 << 15), (1 << 15) - 1) if self.is_signed else (0, (1 << 16) - 1))
 
     def __str__(self) -> str:

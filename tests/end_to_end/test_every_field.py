@@ -139,7 +139,7 @@ BASES = {"u55": "ethos-u55-128", "u65_no_adapters": "ethos-u65-512", "u65": "eth
 
 def leaves(record: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any, tuple[type, str]]]:
     """Path, value and (record class, field) of every value of a description."""
-    for field in dataclasses.fields(record):
+    for field in (one for one in dataclasses.fields(record) if one.init):
         value = getattr(record, field.name)
         entries = value.items() if hasattr(value, "items") else [(None, value)]
         for key, entry in entries:

@@ -97,22 +97,38 @@ def _outcome(operation: Operation, target: str) -> str:
     return f"{summarise(read[0].operation)} {read[0].operation} {words.tobytes().hex()}"
 
 
+_NO_OPERATION = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
+
+
+def _with(record: Any, **changes: Any) -> Any:
+    """The record with other fields, or why there is none; where one of these is an exception, that one."""
+    try:
+        return next((one for one in changes.values() if isinstance(one, Exception)), None) or dataclasses.replace(
+            record, **changes
+        )
+    except _NO_OPERATION as error:
+        return error
+
+
 def _changed(record: Any) -> Iterator[tuple[str, Any]]:
     """A record with one field, of it or of what it holds, set to each edge."""
-    for field in dataclasses.fields(record):
+    for field in (one for one in dataclasses.fields(record) if one.init):
         value = getattr(record, field.name)
         if dataclasses.is_dataclass(value):
             for name, inner in _changed(value):
-                yield f"{field.name}.{name}", dataclasses.replace(record, **{field.name: inner})
+                yield f"{field.name}.{name}", _with(record, **{field.name: inner})
         if isinstance(value, tuple):
             for place, item in enumerate(value):
                 changed = _changed(item) if dataclasses.is_dataclass(item) else (("", edge) for edge in EDGES)
                 for name, inner in changed:
                     new = (*value[:place], inner, *value[place + 1 :])
-                    yield f"{field.name}[{place}]{name}", dataclasses.replace(record, **{field.name: new})
-            yield f"{field.name} less", dataclasses.replace(record, **{field.name: value[:-1]})
+                    yield (
+                        f"{field.name}[{place}]{name}",
+                        _with(record, **{field.name: new}) if not isinstance(inner, Exception) else inner,
+                    )
+            yield f"{field.name} less", _with(record, **{field.name: value[:-1]})
         for edge in _edges_of(value):
-            yield field.name, dataclasses.replace(record, **{field.name: edge})
+            yield field.name, _with(record, **{field.name: edge})
 
 
 def _edges_of(value: Any) -> Iterator[Any]:
@@ -141,11 +157,11 @@ def test_every_field_at_its_edges(golden: Callable[[str, str], None]) -> None:
     golden("isa/fields.txt", "\n".join(lines) + "\n")
 
 
-def _tried(operation: Operation, target: str) -> str:
+def _tried(operation: Operation | Exception, target: str) -> str:
     """As `_outcome`; what is no operation at all is told by the name of the exception."""
     try:
-        return _outcome(operation, target)
-    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+        return type(operation).__name__ if isinstance(operation, Exception) else _outcome(operation, target)
+    except _NO_OPERATION as error:
         return type(error).__name__
 
 

@@ -40,7 +40,7 @@ from sim.memory import NpuMemory, feature_map_ranges
 
 from tests.naive.operations import run_operation
 from tests.support.guard import guarded
-from tests.support.machine import SHRAM, TIERS, Workbench
+from tests.support.machine import ARENA_BYTES, SHRAM, TIERS, Workbench
 from tests.support.shared import shared_models
 from tests.support.vela import compile_with_vela, only_job
 
@@ -435,6 +435,18 @@ def test_an_output_in_four_tiles_is_exact_on_the_fast_kernels() -> None:
     operation = in_one_tile(bench.windowed(KernelWindow(3, 3), IfmPadding(1, 1, 1, 1), (4, 5), 20, 30))
     tiles = {"tile_width_0": 2, "tile_height_0": 1, "tile_height_1": 3}
     assert_exact(bench, replace(operation, ofm=replace(operation.ofm, **tiles)), rows.CONVOLUTION)
+
+
+@pytest.mark.parametrize("step", [-1, -2, -16])
+def test_rows_before_the_first_one_are_no_padding(step: int) -> None:
+    for seed in range(8):  # of which most leave all outputs at a bound
+        bench = Workbench(seed, plain=True)
+        operation = in_one_tile(bench.windowed(KernelWindow(3, 1), IfmPadding(1, 0, 1, 0), (5, 1), 16, element=INT8))
+        end = ARENA_BYTES - 1024  # far from the output, so that it is read where it is
+        ifm = replace(operation.ifm, layout=Layout.NHWC, stride_y=step, tile_height_0=5, addresses=(end, 0, 0, 0))
+        assert_exact(bench, replace(operation, ifm=ifm), rows.DEPTHWISE)
+        lower = replace(ifm, stride_y=16, tile_height_0=2, addresses=(end, 0, end + step, 0))
+        assert_exact(bench, replace(operation, ifm=lower), rows.DEPTHWISE)
 
 
 def test_an_input_that_the_output_overwrites_is_read_first() -> None:
