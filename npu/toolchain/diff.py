@@ -262,8 +262,8 @@ def _in_own_type(values: Array, expected: Array, element: ElementType) -> Array:
 
 
 def _as_they_lie(values: Array, ofm: FeatureMap) -> Array:
-    """The rows, columns and channels of a map in the order in which they follow each other in memory: strides can swap them."""
-    steps = (ofm.stride_y, ofm.stride_x, ofm.stride_c)
+    """Rows, columns and channels of a map in NHWC in the order in which they lie in memory: strides can swap them."""
+    steps = (ofm.stride_y, ofm.stride_x, ofm.element.bytes)
     return values.transpose(sorted(range(3), key=lambda axis: -steps[axis] if values.shape[axis] > 1 else 0))
 
 
@@ -279,8 +279,8 @@ def _in_bricks_of(values: Array, shape: tuple[int, ...]) -> Array:
 def _alike(pieces: Sequence[Written]) -> Iterator[Written]:
     """Operations that write into maps of the layout of the last one."""
     ofm = pieces[-1].operation.ofm
-    key = (ofm.region, ofm.element, ofm.layout, ofm.stride_y, ofm.stride_x, ofm.stride_c)
+    key = (ofm.region, ofm.element, ofm.layout, ofm.steps)
     for piece in pieces:
         mine = piece.operation.ofm
-        if (mine.region, mine.element, mine.layout, mine.stride_y, mine.stride_x, mine.stride_c) == key:
+        if (mine.region, mine.element, mine.layout, mine.steps) == key:
             yield piece
