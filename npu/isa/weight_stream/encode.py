@@ -6,6 +6,7 @@ without palette and zero runs, which is therefore an upper bound.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from npu.digests import blake2b
 from npu.errors import StreamError
+from npu.isa.weight_stream.kernels import configurations, emit
 from npu.isa.weight_stream.kernels import encode as kernels
 from npu.isa.weight_stream.order import WeightOrder, reorder
 
@@ -20,6 +22,7 @@ Encoder = Callable[[NDArray[np.int16], WeightOrder], bytes]
 """`encode_weights`, or `stand_in` where a stream is needed for its size alone."""
 
 _ALIGNMENT = 16
+_MAX_SYMBOLS = 1 << 31
 
 
 def encode_weights(values: NDArray[np.int16], order: WeightOrder) -> bytes:
@@ -35,7 +38,7 @@ def encode_symbols(symbols: NDArray[np.int16]) -> bytes:
     """Compressed stream, a multiple of 16 bytes, of weights that are in stream order already."""
     symbols = _listed(symbols)
     rooms = _room(symbols), _room(symbols)
-    words, held = kernels.encode(symbols, *rooms)
+    words, held = kernels.encode(symbols, *_tables(), *rooms)
     return _bytes(rooms[held], words, symbols)
 
 
@@ -43,7 +46,7 @@ def encode_naively(symbols: NDArray[np.int16]) -> bytes:
     """Stream without palette and zero runs; only the divisors are chosen."""
     symbols = _listed(symbols)
     room = _room(symbols)
-    return _bytes(room, kernels.encode_naively(symbols, room), symbols)
+    return _bytes(room, kernels.encode_naively(symbols, *_tables(), room), symbols)
 
 
 def stand_in(values: NDArray[np.int16], order: WeightOrder) -> bytes:
@@ -53,9 +56,17 @@ def stand_in(values: NDArray[np.int16], order: WeightOrder) -> bytes:
     return blake2b(symbols.data, digest_size=_ALIGNMENT).digest() + bytes(size - _ALIGNMENT)
 
 
+@functools.cache
+def _tables() -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
+    """What two quotients are, and what each symbol costs."""
+    return emit.make_pairs(), configurations.make_costs()
+
+
 def _listed(symbols: NDArray[np.int16]) -> NDArray[np.int16]:
     if symbols.ndim != 1 or symbols.size == 0:
         raise StreamError(f"weights: must be a list of at least one weight, got shape {symbols.shape}")
+    if symbols.size >= _MAX_SYMBOLS:
+        raise StreamError(f"weights: must be fewer than 2**31 with what fills them up, got {symbols.size}")
     return np.require(symbols, np.int16, ["C", "W"])
 
 
@@ -73,4 +84,4 @@ def _room(symbols: NDArray[np.int16]) -> NDArray[np.uint32]:
 
 
 def _bytes(room: NDArray[np.uint32], words: int, symbols: NDArray[np.int16]) -> bytes:
-    return room[: _checked(words, symbols)].astype("<u4").tobytes()
+    return room[: _checked(words, symbols)].astype("<u4", copy=False).tobytes()

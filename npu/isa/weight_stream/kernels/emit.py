@@ -3,41 +3,76 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
+from npu.isa.weight_stream.kernels.bits import count_ones
 from npu.isa.weight_stream.kernels.format import END_OF_STREAM, MAX_QUOTIENT, NO_ZERO_RUNS, UNCOMPRESSED
 from npu.machine.kernels.arithmetic import inlined
 from npu.native import types as ty
-from npu.native.kernel import kernel
+from npu.native.kernel import keep, kernel
+from npu.native.memory import load_i64, store_64
 
-CONFIGURATIONS = 13
+TRUNCATED, RAW = 6, 12
 """Weight configurations: 0..5 divisor, 6..11 divisor with truncated quotients, 12 uncompressed."""
-RAW = 12
 BUFFER = ty.uint32[::1]
 STATE = ty.uint64[::1]
 SYMBOLS = ty.int16[::1]
 RUNS = ty.int32[::1]
-PARTS = ty.uint32[:, ::1]
-LOW = np.uint64(0xFFFFFFFF)
+ROWS = ty.uint64[:, ::1]
+PAIRS = ty.uint64[:, ::1]
+PAIR_ENTRIES = 2 * (MAX_QUOTIENT + 1) ** 2
+"""Of one table: positions and codes of two quotients, and how many there are."""
+POSITIONS, QUOTIENT_CODES, REMAINDERS, RUN_QUOTIENTS, RUN_REMAINDERS = range(5)
+"""Rows of bits of a slice, of which chunks take their part."""
+TOGETHER = 8
+"""Symbols or runs that become bits at once: whole bytes of remainders."""
 SPARE = 4
-"""Words that may be read behind the last bit."""
+"""Words of a row that may be read or written behind its last bit."""
+AT_ONCE = 56
+"""Bits that are appended at once at most."""
+LOW, BYTE, LAST = np.uint64(0xFFFFFFFF), np.uint64(0xFF), np.uint64(63)
+ONES = np.uint64(0x0001000100010001)
+"""A one in each of four symbols."""
+EVEN = np.uint64(0x0000FFFF0000FFFF)
 
 
 @inlined
-def part_words(symbols):  # type: ignore[no-untyped-def]
-    """Words of the longest row of bits of so many symbols: quotients of MAX_QUOTIENT."""
-    return symbols * ((MAX_QUOTIENT + 1) // 2) // 32 + SPARE + 1
+def row_words(slice_symbols, section_codes):  # type: ignore[no-untyped-def]
+    """Words of the longest row: quotients of MAX_QUOTIENT, or runs of zeros with an end each."""
+    return max(slice_symbols * ((MAX_QUOTIENT + 1) // 2), section_codes + 1) // 64 + 2 * SPARE
+
+
+@inlined
+def _append(address, bits, held, value, count):  # type: ignore[no-untyped-def]
+    """Append `count` <= AT_ONCE bits at an address, where `held` < 8 `bits` wait for the rest of their byte.
+
+    All of it is kept in registers. A word is stored whether it is full or not: nothing to foresee for a CPU.
+    """
+    bits |= value << held
+    store_64(address, np.int64(bits))
+    held += count
+    return address + np.int64(held >> np.uint64(3)), bits >> (held & ~np.uint64(7)), held & np.uint64(7)
+
+
+@inlined
+def _peek(row, position):  # type: ignore[no-untyped-def]
+    """At least 57 bits from bit `position` on of a row at an address."""
+    return np.uint64(load_i64(row + np.int64(position >> np.uint64(3)))) >> (position & np.uint64(7))
+
+
+@inlined
+def _low_bits(value, count):  # type: ignore[no-untyped-def]
+    """The low `count` < 64 bits."""
+    return value & ((np.uint64(1) << count) - np.uint64(1))
 
 
 @kernel(ty.void(BUFFER, STATE, ty.uint64, ty.uint64))
 def put(buffer, state, value, count):  # type: ignore[no-untyped-def]
-    """Append the low `count` <= 32 bits of `value`. `state` (uint64) is accumulator, bits in it, 32-bit words written."""
-    state[0] |= np.uint64(value) << state[1]
-    state[1] += np.uint64(count)
-    if state[1] >= np.uint64(32):
-        buffer[state[2]] = np.uint32(state[0] & np.uint64(0xFFFFFFFF))
-        state[0] >>= np.uint64(32)
-        state[1] -= np.uint64(32)
-        state[2] += np.uint64(1)
+    """Append `value` of `count` bits. `state` (uint64) is bits of a byte that is not full, how many, and bytes before it."""
+    start = np.int64(buffer.ctypes.data)
+    address, bits, held = _append(start + np.int64(state[2]), state[0], state[1], value, count)
+    state[0], state[1], state[2] = bits, held, np.uint64(address - start)
+    keep(buffer)
 
 
 @kernel(ty.void(BUFFER, STATE, ty.int64, ty.int64[::1], ty.int64, ty.int64))
@@ -55,160 +90,253 @@ def put_header(buffer, state, zdiv, count, configuration, is_new):  # type: igno
     """Slice header; zdiv < 0 is no zero runs."""
     put(buffer, state, zdiv if zdiv >= 0 else NO_ZERO_RUNS, 3)
     put(buffer, state, count - 1, 15)
-    put(buffer, state, UNCOMPRESSED if configuration == RAW else configuration % 6, 3)
-    put(buffer, state, 1 if 6 <= configuration < RAW else 0, 1)
+    put(buffer, state, UNCOMPRESSED if configuration == RAW else configuration % TRUNCATED, 3)
+    put(buffer, state, 1 if TRUNCATED <= configuration < RAW else 0, 1)
     put(buffer, state, is_new, 1)
 
 
-@inlined
-def _append(buffer, bits, held, at, value, count):  # type: ignore[no-untyped-def]
-    """`put` of what a caller keeps in registers. A word is stored whether it is full or not: nothing to foresee for a CPU."""
-    bits |= value << held
-    held += count
-    buffer[at] = np.uint32(bits & LOW)
-    full = held >> np.uint64(5)
-    return bits >> (full << np.uint64(5)), held & np.uint64(31), at + full
+def make_pairs() -> NDArray[np.uint64]:
+    """What two quotients are, per truncation (up to 2 then) and first + 32 * second: two words for each.
 
-
-@inlined
-def _bits_at(words, position):  # type: ignore[no-untyped-def]
-    """64 bits from bit `position` on."""
-    word, shift = position >> np.uint64(5), position & np.uint64(31)
-    low = np.uint64(words[word]) | np.uint64(words[word + np.uint64(1)]) << np.uint64(32)
-    high = np.uint64(words[word + np.uint64(2)]) << np.uint64(1)
-    return low >> shift | high << (np.uint64(63) - shift)
-
-
-@inlined
-def _low_bits(value, count):  # type: ignore[no-untyped-def]
-    """The low `count` < 64 bits."""
-    return value & ((np.uint64(1) << count) - np.uint64(1))
-
-
-@kernel(ty.int64(ty.uint64))
-def _ones(bits):  # type: ignore[no-untyped-def]
-    """How many of 16 bits are set: without a loop, whose end no CPU foresees."""
-    pairs = bits - ((bits >> np.uint64(1)) & np.uint64(0x5555))
-    fours = (pairs & np.uint64(0x3333)) + ((pairs >> np.uint64(2)) & np.uint64(0x3333))
-    eights = (fours + (fours >> np.uint64(4))) & np.uint64(0x0F0F)
-    return np.int64((eights + (eights >> np.uint64(8))) & np.uint64(0x1F))
-
-
-@inlined
-def _quotient(quotient, is_truncated):  # type: ignore[no-untyped-def]
-    """Positions of a quotient and how many, codes of those that have one and how many.
-
+    The first is positions in its low half and codes in its high one, the second how many: in the lowest byte and in the next.
     q takes q // 2 positions of code 2 and one that ends it with code q % 2; with truncation it takes one position.
     """
-    twos, odd = quotient >> np.uint64(1), quotient & np.uint64(1)
-    ones = (np.uint64(1) << twos) - np.uint64(1)
-    taken = np.uint64(1) if is_truncated else twos + np.uint64(1)
-    return ones | odd << (taken - np.uint64(1)), taken, ones, twos + odd
+    one = np.uint64(1)
+    quotient = np.arange(MAX_QUOTIENT + 1, dtype=np.uint64)
+    twos, odd = quotient >> one, quotient & one
+    codes, coded = (one << twos) - one, twos + odd
+    pairs = np.empty((2, PAIR_ENTRIES // 2, 2), np.uint64)
+    for is_truncated in range(2):
+        taken = np.ones_like(quotient) if is_truncated else twos + one
+        bits = codes | odd << (taken - one)
+        positions = _both(bits, taken) & LOW
+        counts = taken + taken[:, None] | coded + coded[:, None] << np.uint64(8)
+        pairs[is_truncated, :, 0] = (positions | _both(codes, coded) << np.uint64(32)).ravel()
+        pairs[is_truncated, :, 1] = counts.ravel()
+    return pairs.reshape(2, PAIR_ENTRIES)
 
 
-@kernel(ty.void(SYMBOLS, ty.int64, ty.int64, ty.int64, ty.int64, PARTS))
-def _split(symbols, first, count, configuration, wbits, parts):  # type: ignore[no-untyped-def]
-    """symbols[first : first + count] as rows of bits: positions of quotients, codes of those that have one, remainders."""
-    positions, codes, remainders = parts[0], parts[1], parts[2]
-    is_raw, is_truncated = configuration == RAW, 6 <= configuration < RAW
-    mask, divisor = np.uint64((1 << wbits) - 1), np.uint64(wbits)
-    p = c = r = p_held = c_held = r_held = p_at = c_at = r_at = np.uint64(0)
-    for k in range(first, first + count, 2):  # two at a time; one behind the last would be a 0, of which all bits are 0
-        one = np.uint64(symbols[np.uint64(k)])
-        other = np.uint64(symbols[np.uint64(k + 1)]) if k + 1 < first + count else np.uint64(0)
-        if not is_raw:
-            bits, taken, ones, coded = _quotient(one >> divisor, is_truncated)
-            more_bits, more_taken, more_ones, more_coded = _quotient(other >> divisor, is_truncated)
-            p, p_held, p_at = _append(positions, p, p_held, p_at, bits | more_bits << taken, taken + more_taken)
-            c, c_held, c_at = _append(codes, c, c_held, c_at, ones | more_ones << coded, coded + more_coded)
-        rest = one & mask | (other & mask) << divisor
-        r, r_held, r_at = _append(remainders, r, r_held, r_at, rest, divisor + divisor)
-    for spare in range(SPARE):
-        position, code, remainder = (p, c, r) if spare == 0 else (np.uint64(0), np.uint64(0), np.uint64(0))
-        positions[p_at + np.uint64(spare)] = np.uint32(position)
-        codes[c_at + np.uint64(spare)] = np.uint32(code)
-        remainders[r_at + np.uint64(spare)] = np.uint32(remainder)
+def _both(bits: NDArray[np.uint64], counts: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Bits of all seconds behind those of all firsts."""
+    return bits | bits[:, None] << counts
 
 
-@kernel(ty.void(BUFFER, STATE, SYMBOLS, ty.int64, ty.int64, RUNS, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, PARTS))
-def put_chunks(buffer, state, symbols, w_first, nw, runs, z_first, nz, configuration, zdiv, raw_bits, parts):  # type: ignore[no-untyped-def]
+@inlined
+def _pair(pairs, quotients):  # type: ignore[no-untyped-def]
+    """The two words for the first two of some quotients, of 16 bits each."""
+    at = (quotients | quotients >> np.uint64(11)) & np.uint64(PAIR_ENTRIES // 2 - 1)
+    return pairs[at + at], pairs[at + at + np.uint64(1)]
+
+
+@kernel(ty.void(SYMBOLS, ty.int64, ty.int64, ty.uint64, ty.uint64[::1], ROWS))
+def _make_quotients(symbols, first, count, divisor, pairs, rows):  # type: ignore[no-untyped-def]
+    """The quotients of symbols[first : first + count] as positions and codes; zeros follow. TOGETHER more symbols are read."""
+    p_at, c_at = np.int64(rows[POSITIONS].ctypes.data), np.int64(rows[QUOTIENT_CODES].ctypes.data)
+    p = c = p_held = c_held = np.uint64(0)
+    source, last = np.int64(symbols.ctypes.data) + 2 * first, first + count
+    mask, half, eight = ONES * np.uint64(MAX_QUOTIENT), np.uint64(32), np.uint64(8)
+    for k in range(first, last, TOGETHER):
+        low = np.uint64(load_i64(source)) >> divisor & mask
+        high = np.uint64(load_i64(source + 8)) >> divisor & mask
+        source += 2 * TOGETHER
+        one, first_end = _pair(pairs, low)
+        two, counts = _pair(pairs, low >> half)
+        second_end = first_end + counts
+        three, counts = _pair(pairs, high)
+        third_end = second_end + counts
+        four, counts = _pair(pairs, high >> half)
+        end = third_end + counts
+        if k + TOGETHER <= last and end & BYTE <= np.uint64(AT_ONCE):
+            bits = (one & LOW) | (two & LOW) << (first_end & LAST)
+            bits |= (three & LOW) << (second_end & LAST) | (four & LOW) << (third_end & LAST)
+            p_at, p, p_held = _append(p_at, p, p_held, bits, end & BYTE)
+            bits = one >> half | two >> half << (first_end >> eight)
+            bits |= three >> half << (second_end >> eight) | four >> half << (third_end >> eight)
+            c_at, c, c_held = _append(c_at, c, c_held, bits, end >> eight)
+            continue
+        for j in range(k, min(k + TOGETHER, last)):  # the other one of the pair is 0, a position without a code
+            entry, counts = _pair(pairs, np.uint64(symbols[np.uint64(j)]) >> divisor)
+            p_at, p, p_held = _append(p_at, p, p_held, entry & LOW, (counts & BYTE) - np.uint64(1))
+            c_at, c, c_held = _append(c_at, c, c_held, entry >> half, counts >> eight)
+    store_64(p_at, np.int64(p))
+    store_64(p_at + 8, np.int64(0))
+    keep(symbols, rows)
+
+
+@inlined
+def _joined(four, width):  # type: ignore[no-untyped-def]
+    """Four numbers of `width` < 16 bits one behind the other, from four of 16 bits."""
+    two = (four & EVEN) | (four & ~EVEN) >> (np.uint64(16) - width)
+    return (two & LOW) | two >> np.uint64(32) << (width + width)
+
+
+@kernel(ty.void(SYMBOLS, ty.int64, ty.int64, ty.uint64, ROWS))
+def _make_remainders(symbols, first, count, width, rows):  # type: ignore[no-untyped-def]
+    """The low `width` <= 9 bits of symbols[first : first + count]."""
+    target, source = np.int64(rows[REMAINDERS].ctypes.data), np.int64(symbols.ctypes.data) + 2 * first
+    bits, whole = np.uint64(0), count - count % TOGETHER
+    mask, shift = (np.uint64(1) << width) - np.uint64(1), np.uint64(4) * width
+    for k in range(0, whole, TOGETHER):
+        low = _joined(np.uint64(load_i64(source + 2 * k)) & (ONES * mask), width)
+        high = _joined(np.uint64(load_i64(source + 2 * k + 8)) & (ONES * mask), width)
+        store_64(target, np.int64(low | high << shift))
+        if width > np.uint64(8):
+            store_64(target + 8, np.int64(high >> (np.uint64(64) - shift)))
+        target += np.int64(width)
+    for k in range(whole, count):
+        bits |= (np.uint64(symbols[np.uint64(first + k)]) & mask) << (np.uint64(k - whole) * width)
+    store_64(target, np.int64(bits))
+    keep(symbols, rows)
+
+
+@inlined
+def _run_bits(runs, first, count, zdiv):  # type: ignore[no-untyped-def]
+    """Ones and the ends of `count` <= TOGETHER runs, all bits of which are fewer than 64, their number, and the remainders."""
+    ends, total, rest = np.uint64(0), np.int64(0), np.int64(0)
+    for j in range(count):
+        run = np.int64(runs[np.uint64(first + j)])
+        quotient = run >> zdiv
+        rest |= (run - (quotient << zdiv)) << (zdiv * j)
+        total += quotient
+        ends |= np.uint64(1) << (np.uint64(total) & np.uint64(63))
+        total += 1
+    return ((np.uint64(1) << (np.uint64(total) & np.uint64(63))) - np.uint64(1)) ^ ends, total, rest
+
+
+@kernel(ty.void(RUNS, ty.int64, ty.int64, ty.int64, ROWS))
+def _make_runs(runs, first, count, zdiv, rows):  # type: ignore[no-untyped-def]
+    """runs[first : first + count] as quotients, ones with a zero behind them, and remainders of `zdiv` bits; zeros follow."""
+    at, target = np.int64(rows[RUN_QUOTIENTS].ctypes.data), np.int64(rows[RUN_REMAINDERS].ctypes.data)
+    one, last, bits, held = np.uint64(1), first + count, np.uint64(0), np.uint64(0)
+    for k in range(first, last, TOGETHER):
+        if k + TOGETHER <= last:
+            unary, total, rest = _run_bits(runs, k, TOGETHER, zdiv)  # of a number that the compiler knows
+        else:
+            unary, total, rest = _run_bits(runs, k, last - k, zdiv)
+        store_64(target, rest)
+        target += zdiv
+        if total <= AT_ONCE:
+            at, bits, held = _append(at, bits, held, unary, np.uint64(total))
+            continue
+        for j in range(k, min(k + TOGETHER, last)):
+            left = np.int64(runs[np.uint64(j)]) >> zdiv
+            while left >= AT_ONCE:
+                at, bits, held = _append(at, bits, held, (one << np.uint64(AT_ONCE)) - one, np.uint64(AT_ONCE))
+                left -= AT_ONCE
+            at, bits, held = _append(at, bits, held, (one << np.uint64(left)) - one, np.uint64(left + 1))
+    store_64(at, np.int64(bits))
+    store_64(at + 8, np.int64(0))
+    keep(rows)
+
+
+@inlined
+def _append_remainders(out, bits, held, head, count, row, at, rest):  # type: ignore[no-untyped-def]
+    """Append the `count` <= 36 bits of `head`, then `rest` <= 72 bits from bit `at` of the row of remainders."""
+    low = min(rest, np.uint64(20))
+    out, bits, held = _append(out, bits, held, head | _low_bits(_peek(row, at), low) << count, count + low)
+    return _append(out, bits, held, _low_bits(_peek(row, at + low), rest - low), rest - low)
+
+
+CHUNKS = (BUFFER, STATE, ROWS, ty.int64, ty.uint64, ty.int64, ty.uint64, ty.uint64)
+
+
+@kernel(ty.void(*CHUNKS))
+def _put_without_runs(buffer, state, rows, nw, width, started, unary, counted):  # type: ignore[no-untyped-def]
+    """Chunks of `nw` symbols with remainders of `width` bits: `unary` positions each, which start `started` symbols.
+
+    Those less for which a code of 2 has a one in `counted`.
+    """
+    start = np.int64(buffer.ctypes.data)
+    out, bits, held = start + np.int64(state[2]), state[0], state[1]
+    positions, codes = np.int64(rows[POSITIONS].ctypes.data), np.int64(rows[QUOTIENT_CODES].ctypes.data)
+    remainders = np.int64(rows[REMAINDERS].ctypes.data)
+    position_at = code_at = remainder_at = np.uint64(0)
+    wp, sent = np.int64(0), np.int64(0)
+    while sent < nw:
+        w_stop, head, count = min(wp, nw), np.uint64(0), np.uint64(0)
+        if wp < nw:
+            head = _low_bits(_peek(positions, position_at), unary)
+            position_at += unary
+            ones = count_ones(head)
+            tail = _low_bits(_peek(codes, code_at), ones)
+            code_at += ones
+            wp += started - np.int64(count_ones(tail & counted))
+            head, count = head | tail << unary, unary + ones
+        rest = np.uint64(w_stop - sent) * width
+        out, bits, held = _append_remainders(out, bits, held, head, count, remainders, remainder_at, rest)
+        remainder_at += rest
+        sent = w_stop
+    state[0], state[1], state[2] = bits, held, np.uint64(out - start)
+    keep(buffer, rows)
+
+
+@kernel(ty.void(*CHUNKS, ty.int64, ty.uint64))
+def _put_with_runs(buffer, state, rows, nw, width, started, unary, counted, nz, z_width):  # type: ignore[no-untyped-def]
+    """`_put_without_runs` of symbols between `nz` runs with remainders of `z_width` bits. No CPU foresees who has its turn."""
+    start = np.int64(buffer.ctypes.data)
+    out, bits, held = start + np.int64(state[2]), state[0], state[1]
+    positions, codes = np.int64(rows[POSITIONS].ctypes.data), np.int64(rows[QUOTIENT_CODES].ctypes.data)
+    remainders, z_remainders = np.int64(rows[REMAINDERS].ctypes.data), np.int64(rows[RUN_REMAINDERS].ctypes.data)
+    quotients, z_unary = np.int64(rows[RUN_QUOTIENTS].ctypes.data), np.uint64(12 if z_width < 3 else 8)
+    position_at = code_at = remainder_at = quotient_at = z_remainder_at = np.uint64(0)
+    wp, zp, w_sent, z_sent, turns = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(1)
+    while turns:
+        has_w = np.int64(wp - zp < 8) & np.int64(wp < nw)
+        has_z = np.int64(wp >= zp) & np.int64(zp < nz)
+        turns = has_w | has_z
+        w_stop, z_stop = min(wp, nw), min(zp, nz)
+        count, z_count = unary * np.uint64(has_w), z_unary * np.uint64(has_z)
+        head, zeros = _low_bits(_peek(positions, position_at), count), _low_bits(_peek(quotients, quotient_at), z_count)
+        position_at += count
+        quotient_at += z_count
+        ones = count_ones(head)
+        tail = _low_bits(_peek(codes, code_at), ones)
+        code_at += ones
+        wp += started * has_w - np.int64(count_ones(tail & counted))
+        zp += np.int64(z_count) - np.int64(count_ones(zeros))
+        head |= zeros << count | tail << (count + z_count)
+        rest, z_rest = np.uint64(w_stop - w_sent) * width, np.uint64(z_stop - z_sent) * z_width
+        count += z_count + ones
+        out, bits, held = _append_remainders(out, bits, held, head, count, remainders, remainder_at, rest)
+        out, bits, held = _append(out, bits, held, _low_bits(_peek(z_remainders, z_remainder_at), z_rest), z_rest)
+        remainder_at += rest
+        z_remainder_at += z_rest
+        w_sent, z_sent = w_stop, z_stop
+    state[0], state[1], state[2] = bits, held, np.uint64(out - start)
+    keep(buffer, rows)
+
+
+@kernel(
+    ty.void(
+        *(BUFFER, STATE, SYMBOLS, ty.int64, ty.int64, RUNS, ty.int64, ty.int64),
+        *(ty.int64, ty.int64, ty.int64, PAIRS, ROWS),
+    )
+)
+def put_chunks(  # type: ignore[no-untyped-def]
+    buffer, state, symbols, w_first, nw, runs, z_first, nz, configuration, zdiv, raw_bits, pairs, rows
+):
     """Chunks of one slice: symbols[w_first : w_first + nw] and, if zdiv >= 0, runs[z_first : z_first + nz].
 
-    `parts` has room for the bits of all symbols, see `_split`.
+    `rows` has room for the bits of all, see `row_words`; `symbols` for TOGETHER more.
     """
-    is_raw, is_truncated, has_runs = configuration == RAW, 6 <= configuration < RAW, zdiv >= 0
-    wbits = raw_bits if is_raw else configuration % 6
-    zlen = 12 if zdiv < 3 else 8
-    wmax = 8 if is_raw and wbits > 5 else 12
-    z_mask = (np.int64(1) << max(zdiv, 0)) - 1
-    _split(symbols, w_first, nw, configuration, wbits, parts)
-    positions, codes, remainders = parts[0], parts[1], parts[2]
-    position_at, code_at, remainder_at = np.uint64(0), np.uint64(0), np.uint64(0)
-    # wp, zp: quotients finished (padding included); *_sent: remainders sent; *_due: remainders to send with the next chunk
-    wp = zp = w_sent = z_sent = w_due = z_due = 0
-    z_left = np.int64(-1)
-    out, held, at = state[0], state[1], state[2]
-    while True:
-        balance = wp - zp if has_runs else 0
-        has_w = balance < 8 and wp < nw
-        has_z = has_runs and balance >= 0 and zp < nz
-        w_stop, z_stop = min(w_due, nw), min(z_due, nz)
-        tail, tail_count = np.uint64(0), np.uint64(0)
-        if has_w and is_raw:
-            wp += wmax
-        elif has_w:
-            bits = _bits_at(positions, position_at) & np.uint64(0xFFF)
-            position_at += np.uint64(12)
-            out, held, at = _append(buffer, out, held, at, bits, np.uint64(12))
-            tail_count = np.uint64(_ones(bits))
-            tail = _low_bits(_bits_at(codes, code_at), tail_count)
-            code_at += tail_count
-            wp += 12
-            if not is_truncated:
-                wp -= _ones(tail)
-        if has_w:
-            w_due = wp
-        if has_z:
-            bits, room = np.uint64(0), np.int64(zlen)
-            while room > 0:
-                if z_left < 0:
-                    z_left = np.int64(runs[z_first + zp]) >> zdiv if zp < nz else np.int64(0)
-                ones_count = z_left if z_left < room else room
-                bits |= ((np.uint64(1) << np.uint64(ones_count)) - np.uint64(1)) << np.uint64(zlen - room)
-                room -= ones_count
-                z_left -= ones_count
-                if room > 0:
-                    room -= 1
-                    zp += 1
-                    z_left = np.int64(-1)
-            out, held, at = _append(buffer, out, held, at, bits, np.uint64(zlen))
-            z_due = zp
-        out, held, at = _append(buffer, out, held, at, tail, tail_count)
-        if w_sent < w_stop:
-            count = np.uint64((w_stop - w_sent) * wbits)
-            rest, low = _bits_at(remainders, remainder_at), min(count, np.uint64(32))
-            high = min(count - low, np.uint64(32))
-            out, held, at = _append(buffer, out, held, at, _low_bits(rest, low), low)
-            out, held, at = _append(buffer, out, held, at, _low_bits(rest >> np.uint64(32), high), high)
-            if count > np.uint64(64):  # 8 of 9 bits
-                last = count - np.uint64(64)
-                rest = _bits_at(remainders, remainder_at + np.uint64(64))
-                out, held, at = _append(buffer, out, held, at, _low_bits(rest, last), last)
-            remainder_at += count
-            w_sent = w_stop
-        while z_sent < z_stop:
-            value = np.uint64(np.int64(runs[z_first + z_sent]) & z_mask)
-            out, held, at = _append(buffer, out, held, at, value, np.uint64(zdiv))
-            z_sent += 1
-        if not has_w and not has_z:
-            break
-    state[0], state[1], state[2] = out, held, at
+    is_raw, is_truncated = configuration == RAW, TRUNCATED <= configuration < RAW
+    width = np.uint64(raw_bits if is_raw else configuration % TRUNCATED)
+    started, unary = np.int64(8 if is_raw and width > np.uint64(5) else 12), np.uint64(0 if is_raw else 12)
+    counted = np.uint64(0) if is_truncated else ~np.uint64(0)
+    if not is_raw:
+        _make_quotients(symbols, w_first, nw, width, pairs[1 if is_truncated else 0], rows)
+    _make_remainders(symbols, w_first, nw, width, rows)
+    if zdiv < 0:
+        _put_without_runs(buffer, state, rows, nw, width, started, unary, counted)
+        return
+    _make_runs(runs, z_first, nz, zdiv, rows)
+    _put_with_runs(buffer, state, rows, nw, width, started, unary, counted, nz, np.uint64(zdiv))
 
 
 @kernel(ty.int64(BUFFER, STATE))
 def put_end(buffer, state):  # type: ignore[no-untyped-def]
     """End marker, then ones to a multiple of 16 bytes. Returns the number of 32-bit words."""
     put(buffer, state, END_OF_STREAM, 3)
-    while state[1] != 0 or state[2] % np.uint64(4) != 0:
+    while state[1] != 0 or state[2] % np.uint64(16) != 0:
         put(buffer, state, 1, 1)
-    return np.int64(state[2])
+    return np.int64(state[2] >> np.uint64(2))

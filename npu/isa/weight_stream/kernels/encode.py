@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu.isa.weight_stream.kernels.emit import BUFFER
+from npu.isa.weight_stream.kernels.configurations import CODES, COSTS
+from npu.isa.weight_stream.kernels.emit import BUFFER, PAIRS
 from npu.isa.weight_stream.kernels.search import (
-    CODE_LIST,
-    CODES,
     END,
     HAS_RUNS,
     INFINITE,
     MAX_PALETTE,
     PLAN_COLUMNS,
-    TABLE,
     VALUE_BITS,
     bit_length,
-    emit_sections,
-    make_codes,
-    make_histograms,
     naive_cost,
     plan_sections,
 )
+from npu.isa.weight_stream.kernels.sections import emit_sections
+from npu.isa.weight_stream.kernels.statistics import CODE_LIST, TABLE, make_codes, make_statistics
 from npu.native import types as ty
 from npu.native.kernel import kernel
 
@@ -41,15 +38,15 @@ def plan(codes, sections, palettes, whole, whole_palette):  # type: ignore[no-un
     Number of sections, bits of both plans (INFINITE without the second), and those of a stream without palette and zero runs.
     """
     segments = (codes.shape[0] + SEGMENT - 1) // SEGMENT
-    histograms, runs = np.zeros((segments, CODES), np.int64), np.zeros((segments, 4), np.int64)
-    make_histograms(codes, SEGMENT, histograms, runs)
-    total, total_runs = np.zeros((1, CODES), np.int64), np.zeros((1, 4), np.int64)
+    histograms, runs = np.empty((segments, CODES), np.uint32), np.zeros((segments, 4), np.int64)
+    number, zeros = make_statistics(codes, SEGMENT, histograms, runs)
+    total, total_runs = np.zeros((1, CODES), np.uint32), np.zeros((1, 4), np.int64)
     for segment in range(segments):
         for code in range(CODES):
             total[0, code] += histograms[segment, code]
         for d in range(4):
             total_runs[0, d] += runs[segment, d]
-    naive_bits = naive_cost(codes, total[0])
+    naive_bits = naive_cost(total[0], number, zeros)
     ends, end = np.empty(segments, np.int64), np.empty(1, np.int64)
     end[0] = codes.shape[0]
     for segment in range(segments):
@@ -83,26 +80,26 @@ def is_naive(sections):  # type: ignore[no-untyped-def]
     return used == 0
 
 
-@kernel(ty.int64(CODE_LIST, BUFFER))
-def emit_naively(codes, buffer):  # type: ignore[no-untyped-def]
+@kernel(ty.int64(CODE_LIST, PAIRS, COSTS, BUFFER))
+def emit_naively(codes, pairs, costs, buffer):  # type: ignore[no-untyped-def]
     """The stream without palette and zero runs; only the divisors are chosen. Returns the number of words."""
     largest = np.int64(0)
     for code in codes:
         largest = max(largest, np.int64(code))
     sections, palettes = np.zeros((1, PLAN_COLUMNS), np.int64), np.zeros((1, MAX_PALETTE), np.int64)
     sections[0, END], sections[0, VALUE_BITS] = codes.shape[0], max(2, bit_length(largest))
-    return emit_sections(codes, sections, palettes, 1, buffer)
+    return emit_sections(codes, sections, palettes, 1, pairs, costs, buffer)
 
 
-@kernel(ty.int64(ty.int16[::1], BUFFER))
-def encode_naively(symbols, buffer):  # type: ignore[no-untyped-def]
+@kernel(ty.int64(ty.int16[::1], PAIRS, COSTS, BUFFER))
+def encode_naively(symbols, pairs, costs, buffer):  # type: ignore[no-untyped-def]
     """`emit_naively` of symbols, or TOO_LARGE."""
     codes = np.empty(symbols.shape[0], np.uint16)
-    return TOO_LARGE if make_codes(symbols, codes) > WEIGHT_LIMIT else emit_naively(codes, buffer)
+    return TOO_LARGE if make_codes(symbols, codes) > WEIGHT_LIMIT else emit_naively(codes, pairs, costs, buffer)
 
 
-@kernel(ty.several(ty.int64, 2)(ty.int16[::1], BUFFER, BUFFER))
-def encode(symbols, first, second):  # type: ignore[no-untyped-def]
+@kernel(ty.several(ty.int64, 2)(ty.int16[::1], PAIRS, COSTS, BUFFER, BUFFER))
+def encode(symbols, pairs, costs, first, second):  # type: ignore[no-untyped-def]
     """Number of words of the shortest stream, or TOO_LARGE, and which of the two buffers holds it."""
     codes = np.empty(symbols.shape[0], np.uint16)
     if make_codes(symbols, codes) > WEIGHT_LIMIT:
@@ -114,15 +111,15 @@ def encode(symbols, first, second):  # type: ignore[no-untyped-def]
     limit = min(bits, whole_bits) * CLOSE
     best, held, has_naive = np.int64(0), np.int64(0), False
     if bits <= limit:
-        best = emit_sections(codes, sections, palettes, count, first)
+        best = emit_sections(codes, sections, palettes, count, pairs, costs, first)
         has_naive = count == 1 and is_naive(sections)
     if whole_bits <= limit:
         has_naive = has_naive or is_naive(whole)
-        words = emit_sections(codes, whole, whole_palette, 1, second)
+        words = emit_sections(codes, whole, whole_palette, 1, pairs, costs, second)
         if best == 0 or words < best:
             best, held = words, np.int64(1)
     if best * 32 > naive_bits and not has_naive:
-        words = emit_naively(codes, first if held else second)
+        words = emit_naively(codes, pairs, costs, first if held else second)
         if words < best:
             best, held = words, 1 - held
     return best, held

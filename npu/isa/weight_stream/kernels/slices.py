@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu.isa.weight_stream.kernels.bits import count_ones
 from npu.isa.weight_stream.kernels.format import MAX_QUOTIENT, OK, QUOTIENT_RANGE, TRUNCATED
 from npu.native import types as ty
 from npu.native.kernel import IrValue, intrinsic, keep, kernel
@@ -25,12 +26,6 @@ def take(words, position, count):  # type: ignore[no-untyped-def]
     bits = _peek(np.int64(words.ctypes.data), np.uint64(position))
     keep(words)
     return np.int64(bits & ((np.uint64(1) << np.uint64(count)) - np.uint64(1)))
-
-
-@intrinsic(ty.uint64(ty.uint64))
-def _count_ones(builder: IrValue, bits: IrValue) -> IrValue:
-    """Number of ones in a 64-bit number."""
-    return builder.ctpop(bits)
 
 
 SHORT = 5
@@ -118,12 +113,12 @@ def _decode_without_runs(words, total, start, nw, wbits, groups, symbols, runs):
         if started < nw:
             bits = _peek(stream, position)
             unary, second = bits & np.uint64(0xFFF), bits >> np.uint64(12)
-            position += np.uint64(12) + _count_ones(unary)
+            position += np.uint64(12) + count_ones(unary)
             for _ in range(2):
                 first = unary & _GROUP_MASK
                 group = groups[first | (second & _GROUP_MASK) << _GROUP_BITS]
                 unary >>= _GROUP_BITS
-                second >>= _count_ones(first)
+                second >>= count_ones(first)
                 is_none = group >> _NONE & one
                 whole = group + carry
                 largest |= whole & np.uint64(255)
@@ -190,12 +185,12 @@ def _decode_any(words, total, start, nw, nz, wbits, zdiv, is_raw, zlen, groups, 
                 w_count = np.int64(0)
                 if has_z:
                     second = _peek(stream, position)
-                position += _count_ones(unary)
+                position += count_ones(unary)
                 for _ in range(2):
                     first = unary & _GROUP_MASK
                     group = groups[first | (second & _GROUP_MASK) << _GROUP_BITS] + np.uint64(w_carry)
                     unary >>= _GROUP_BITS
-                    second >>= _count_ones(first)
+                    second >>= count_ones(first)
                     value = np.int64(group & np.uint64(255))
                     largest = max(largest, value)
                     store_64(w_now + w_count, np.int64(group))
