@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, View, WindowStep
 from npu.compiler.layout import reads
@@ -15,13 +15,15 @@ _MOST_STEPS = 64
 """Steps that make them: parts of maps and borders have their own."""
 
 
-def chains_around(steps: Sequence[Step], number: int, *, has_branches: bool) -> Iterator[tuple[int, int]]:
+def chains_around(
+    steps: Sequence[Step], number: int, *, has_branches: bool, uses: Mapping[Storage, MapUses] | None = None
+) -> Iterator[tuple[int, int]]:
     """First and last step of every chain that has step `number` or a neighbour of it in it.
 
     `has_branches` tells whether a map may have readers that do not make the next one, all in the chain: branches that meet
-    again.
+    again. `uses` are those of the steps, if they are known.
     """
-    uses = uses_of(steps)
+    uses = uses_of(steps) if uses is None else uses
     for first in range(max(number - _MOST_STEPS, 0), min(number + 1, len(steps) - 2) + 1):
         for last in _ends(steps, uses, first, has_branches=has_branches):
             if last >= number - 1:
@@ -56,7 +58,7 @@ def uses_of(steps: Sequence[Step]) -> dict[Storage, MapUses]:
     return uses
 
 
-def _ends(steps: Sequence[Step], uses: dict[Storage, MapUses], first: int, *, has_branches: bool) -> Iterator[int]:
+def _ends(steps: Sequence[Step], uses: Mapping[Storage, MapUses], first: int, *, has_branches: bool) -> Iterator[int]:
     """The last step of every chain that begins at `first`."""
     longest, latest = _LONGEST_WITH_BRANCHES if has_branches else _LONGEST, 0
     made = [steps[first].ofm.storage]

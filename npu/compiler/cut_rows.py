@@ -12,7 +12,7 @@ from npu.compiler.kernels.cascades import CHAIN, MOST_STEPS, SEARCH, improve, wr
 from npu.compiler.kernels.live_maps import AT_BEGIN, AT_END, BUFFER, BY_GRAPH, look_at_all
 from npu.compiler.kernels.stripes import STEP
 from npu.compiler.lifetime import PlanNode
-from npu.compiler.step_rows import NO_STEP, RowTable, StepTables, filled
+from npu.compiler.step_rows import NO_STEP, RowTable, StepTables, filled, joined
 from npu.compiler.stripes import in_stripes
 from npu.graph.graph import Graph
 from npu.numerics.arrays import Ints
@@ -81,7 +81,7 @@ class LineSearch:
         self, cuts: tuple[StripedChain, ...], steps: RowTable, maps: RowTable, buffers: RowTable, touches: Ints, nodes: Ints
     ) -> CutPlan:
         map_count, buffer_count = len(maps), len(buffers)
-        maps, buffers = (np.concatenate((rows, np.zeros(_MORE, rows.dtype))) for rows in (maps, buffers))
+        maps, buffers = (joined(rows, np.zeros(_MORE, rows.dtype)) for rows in (maps, buffers))
         usage, touched = np.empty(len(steps) + 1, np.int64), np.empty(buffer_count, np.int64)
         hides = int(self._hides_tensors)
         peak = look_at_all(steps, maps, buffers, touches, nodes, buffer_count, hides, touched, usage)
@@ -120,7 +120,7 @@ class LineSearch:
         new = self._out[:written]
         first, last = cut.first + int(state.nodes[number, 0]), cut.last + int(state.nodes[number, 0])
         added = written - (last - first + 1)
-        steps = np.concatenate((state.steps[:first], new, state.steps[last + 1 :]))
+        steps = joined(state.steps[:first], new, state.steps[last + 1 :])
         map_count = max(int(new["ofm"]["map"].max()) + 1, state.map_count)
         buffer_count = state.buffer_count + map_count - state.map_count
         touches, nodes = state.touches.copy(), state.nodes.copy()

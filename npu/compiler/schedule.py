@@ -275,16 +275,35 @@ def make_jobs(
     return jobs
 
 
-def estimate_steps(steps: Sequence[Step], chooser: BlockChooser, far: Collection[Storage] = ()) -> float:
-    """Cycles of steps before their weights are encoded: every one reads its weights anew. Maps in `far` are behind a cache."""
-    layouts, mode = choose_layouts(steps), chooser.variant.memory_mode
-    rate = port_rate(chooser.variant, mode.constants).read
-    total = 0.0
-    for given in steps:
+class StepEstimates:
+    """Cycles of steps before their weights are encoded: every one reads its weights anew.
+
+    Plans that are compared have most of their steps in common, which are looked at once.
+    """
+
+    def __init__(self, chooser: BlockChooser) -> None:
+        self.chooser = chooser
+        self._read = port_rate(chooser.variant, chooser.variant.memory_mode.constants).read
+        self._known: dict[tuple[Step, bool, bool, bool, bool], float] = {}
+
+    def __call__(self, steps: Sequence[Step], far: Collection[Storage] = ()) -> float:
+        """Those of all steps. Maps in `far` are behind a cache."""
+        layouts, total = choose_layouts(steps), 0.0
+        bricked = {storage for storage, layout in layouts.items() if layout is Layout.NHCWB16}
+        for step in steps:
+            ifm, ofm = step.ifm.storage, step.ofm.storage
+            key = step, ifm in bricked, ofm in bricked, ifm in far, ofm in far
+            cycles = self._known.get(key)
+            if cycles is None:
+                cycles = self._known[key] = self._estimated(step, layouts, far)
+            total += cycles
+        return total
+
+    def _estimated(self, given: Step, layouts: Mapping[Storage, Layout], far: Collection[Storage]) -> float:
         step = _with_least_strides(given)
-        read = step.weights.values.size / rate if isinstance(step, ConvolutionStep) else 0.0
-        total += max(chooser.choose(describe(step, layouts, mode, far=far)).cycles, read) + _JOB_CYCLES
-    return total
+        read = step.weights.values.size / self._read if isinstance(step, ConvolutionStep) else 0.0
+        mode = self.chooser.variant.memory_mode
+        return max(self.chooser.choose(describe(step, layouts, mode, far=far)).cycles, read) + _JOB_CYCLES
 
 
 def _with_least_strides(step: Step) -> Step:

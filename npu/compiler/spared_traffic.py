@@ -6,15 +6,15 @@ all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from npu.compiler.block_config import BlockChooser
-from npu.compiler.chains import chains_around
+from npu.compiler.chains import MapUses, chains_around, uses_of
 from npu.compiler.fast_memory import far_maps, room_for_maps
 from npu.compiler.ir import ConvolutionStep, Step, Storage
 from npu.compiler.layout import choose_layouts, storage_bytes
 from npu.compiler.lifetime import PlanNode
-from npu.compiler.schedule import estimate_steps
+from npu.compiler.schedule import StepEstimates
 from npu.compiler.stripes import RollingRows, in_stripes
 from npu.graph.graph import Graph
 from npu.isa.operations import Layout
@@ -48,38 +48,41 @@ def spare_traffic(
 
     Where they do not fit it all the same they have as many stripes as there can be, and it may be faster to begin `uncut`.
     """
-    plan = _spared(graph, _planned(graph, tuple(cut), chooser), chooser)
+    estimates = StepEstimates(chooser)
+    plan = _spared(graph, _planned(graph, tuple(cut), estimates), estimates)
     if not plan.far or list(uncut) == list(cut):
         return plan.nodes
-    anew = _spared(graph, _planned(graph, tuple(uncut), chooser), chooser)
+    anew = _spared(graph, _planned(graph, tuple(uncut), estimates), estimates)
     return anew.nodes if anew.cycles < plan.cycles * (1 - _WORTH_ANEW) else plan.nodes
 
 
-def _spared(graph: Graph, plan: _Plan, chooser: BlockChooser) -> _Plan:
+def _spared(graph: Graph, plan: _Plan, estimates: StepEstimates) -> _Plan:
     for number in range(len(plan.nodes)):
-        given_up = set[Storage]()
+        given_up, steps = set[Storage](), _steps(plan.nodes[number])
+        uses = uses_of(steps)
         while (place := _next_place(plan, number, given_up)) is not None:
-            steps = _steps(plan.nodes[number])
-            better = _better(graph, plan, number, _cheapest_cut(steps, place, plan, chooser), chooser)
+            cheapest = _cheapest_cut(steps, list(_chains(steps, place, uses)), plan, estimates)
+            better = _better(graph, plan, number, cheapest, estimates)
             if better is None:
                 given_up.add(steps[place].ofm.storage)
             else:
-                plan = better
+                plan, steps = better, _steps(better.nodes[number])
+                uses = uses_of(steps)
     return plan
 
 
-def _planned(graph: Graph, nodes: tuple[PlanNode, ...], chooser: BlockChooser) -> _Plan:
+def _planned(graph: Graph, nodes: tuple[PlanNode, ...], estimates: StepEstimates) -> _Plan:
     steps = [step for node in nodes for step in _steps(node)]
-    far = far_maps(graph, nodes, choose_layouts(steps), room_for_maps(chooser.variant.memory_mode))
-    return _Plan(nodes, far, _cycles(steps, chooser, far))
+    far = far_maps(graph, nodes, choose_layouts(steps), room_for_maps(estimates.chooser.variant.memory_mode))
+    return _Plan(nodes, far, _cycles(steps, estimates, far))
 
 
-def _cycles(steps: Sequence[Step], chooser: BlockChooser, far: frozenset[Storage]) -> float:
+def _cycles(steps: Sequence[Step], estimates: StepEstimates, far: frozenset[Storage]) -> float:
     """Estimated cycles, and those of reading weights again for other stripes: the cache is full, and nothing hides them."""
     sizes = [(id(step.weights), step.weights.values.size) for step in steps if isinstance(step, ConvolutionStep)]
     again = sum(size for _, size in sizes) - sum(dict(sizes).values())
-    mode = chooser.variant.memory_mode
-    return estimate_steps(steps, chooser, far) + again / port_rate(chooser.variant, mode.constants).read
+    mode = estimates.chooser.variant.memory_mode
+    return estimates(steps, far) + again / port_rate(estimates.chooser.variant, mode.constants).read
 
 
 def _steps(node: PlanNode) -> tuple[Step, ...]:
@@ -92,30 +95,33 @@ def _next_place(plan: _Plan, number: int, given_up: set[Storage]) -> int | None:
     return next((i for i, storage in enumerate(maps) if storage in plan.far and storage not in given_up), None)
 
 
-def _better(graph: Graph, plan: _Plan, number: int, steps: tuple[Step, ...] | None, chooser: BlockChooser) -> _Plan | None:
+def _better(graph: Graph, plan: _Plan, number: int, steps: tuple[Step, ...] | None, estimates: StepEstimates) -> _Plan | None:
     """The plan with other steps of a node, if it is faster with what then finds room in the cache."""
     program = plan.nodes[number].program
     if steps is None or program is None:
         return None
     node = replace(plan.nodes[number], program=replace(program, steps=steps))
-    changed = _planned(graph, (*plan.nodes[:number], node, *plan.nodes[number + 1 :]), chooser)
+    changed = _planned(graph, (*plan.nodes[:number], node, *plan.nodes[number + 1 :]), estimates)
     return changed if changed.cycles < plan.cycles else None
 
 
-def _cheapest_cut(steps: tuple[Step, ...], place: int, plan: _Plan, chooser: BlockChooser) -> tuple[Step, ...] | None:
-    """The steps with that chain around the result of step `place` in stripes which saves most; None if none saves enough."""
+def _cheapest_cut(
+    steps: tuple[Step, ...], chains: Sequence[tuple[int, int]], plan: _Plan, estimates: StepEstimates
+) -> tuple[Step, ...] | None:
+    """The steps with that chain in stripes which saves most; None if none saves enough."""
     best, most = None, plan.cycles * _WORTH
-    for first, last in _chains(steps, place):
+    for first, last in chains:
         chain = steps[first : last + 1]
-        stripes = _fitting_stripes(chain, chooser)
-        saved = _cycles(chain, chooser, plan.far) - _cycles(stripes, chooser, plan.far) if stripes else 0.0
+        stripes = _fitting_stripes(chain, estimates.chooser)
+        saved = _cycles(chain, estimates, plan.far) - _cycles(stripes, estimates, plan.far) if stripes else 0.0
         if stripes and saved > most:
             best, most = (*steps[:first], *stripes, *steps[last + 1 :]), saved
     return best
 
 
-def _chains(steps: Sequence[Step], place: int) -> Iterator[tuple[int, int]]:
-    chains = chains_around(steps, place, has_branches=False)
+def _chains(steps: Sequence[Step], place: int, uses: Mapping[Storage, MapUses]) -> Iterator[tuple[int, int]]:
+    """The chains around the result of a step that are tried."""
+    chains = chains_around(steps, place, has_branches=False, uses=uses)
     return ((first, last) for first, last in chains if first <= place < last < first + _LONGEST)
 
 

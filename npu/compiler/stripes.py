@@ -12,6 +12,7 @@ from npu.compiler.ir import ElementwiseStep, Step, Storage, View, WindowStep
 from npu.compiler.kernels.stripes import STEP, all_rows
 from npu.compiler.layout import reads, views
 from npu.compiler.step_rows import StepTables
+from npu.numerics.arrays import Ints
 from npu.records import dataclass, replace
 
 
@@ -123,7 +124,7 @@ class RollingRows:
         self._chain, self._steps = chain, np.array([tables.row(step) for step in chain], STEP)
         self._maps, self._rows = tables.map_rows(), np.zeros((len(chain), 5), np.int64)
 
-    def cut(self, count: int) -> tuple[list[list[list[int]]], Mapping[Storage, Storage]] | None:
+    def cut(self, count: int) -> tuple[Ints, Mapping[Storage, Storage]] | None:
         """For every stripe the first row and the end of what each step makes, and the buffers in place of maps.
 
         None if the chain has fewer rows.
@@ -139,7 +140,7 @@ class RollingRows:
             for old, rows in kept.items()
             if old is not result
         }
-        return made[:stripes].tolist(), buffers
+        return made[:stripes], buffers
 
 
 def _roll(chain: Sequence[Step], stripes: int) -> tuple[Step, ...] | None:
@@ -151,7 +152,7 @@ def _roll(chain: Sequence[Step], stripes: int) -> tuple[Step, ...] | None:
     return tuple(
         [
             _rolling_part(step, RowRange(start, end), buffers)
-            for stripe in made
+            for stripe in made.tolist()
             for step, (start, end) in zip(chain, stripe, strict=True)
             if end > start
         ]
@@ -228,7 +229,7 @@ def _in_buffer(view: View, buffer: Storage, rows: RowRange) -> View:
     height, width, depth = buffer.shape
     row, shape = _stored(view, rows).start % height, (rows.count, *view.shape[1:])
     offset = (row, *view.offset[1:]) if view.pitch is None else (0, 0, view.offset[2] % (width * depth) + row * width * depth)
-    return replace(view, storage=buffer, full=buffer.shape, offset=offset, shape=shape)
+    return View(buffer, buffer.shape, offset, shape, view.element, view.zero_point, view.pitch)  # `replace` takes twice as long
 
 
 def _stripe(chain: Sequence[Step], rows: RowRange) -> list[Step]:
@@ -282,8 +283,10 @@ def _rows_of(step: Step, rows: RowRange, ofm: View, input_of: Callable[[View], V
         return replace(step, ifm=input_of(step.ifm), ifm2=ifm2, ofm=ofm)
     assert isinstance(step, WindowStep)
     start, end = _window(step, rows)
-    top, bottom = max(0, -start), max(0, end - step.ifm.shape[0] * step.upscaling)
-    return replace(step, ifm=input_of(step.ifm), ofm=ofm, padding=replace(step.padding, top=top, bottom=bottom))
+    top, bottom, padding = max(0, -start), max(0, end - step.ifm.shape[0] * step.upscaling), step.padding
+    if (top, bottom) != (padding.top, padding.bottom):
+        padding = replace(padding, top=top, bottom=bottom)
+    return replace(step, ifm=input_of(step.ifm), ofm=ofm, padding=padding)
 
 
 def input_rows(step: Step, rows: RowRange) -> RowRange:
@@ -300,5 +303,5 @@ def _window(step: WindowStep, rows: RowRange) -> tuple[int, int]:
 
 
 def _crop(view: View, rows: RowRange) -> View:
-    offset = (view.offset[0] + rows.start, *view.offset[1:])
-    return replace(view, offset=offset, shape=(rows.end - rows.start, *view.shape[1:]))
+    offset, shape = (view.offset[0] + rows.start, *view.offset[1:]), (rows.end - rows.start, *view.shape[1:])
+    return View(view.storage, view.full, offset, shape, view.element, view.zero_point, view.pitch)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from npu.compiler.cascade import fit_budget, fit_least, plans_within, visible_peak
 from npu.compiler.fast_memory import room_for_maps
@@ -14,7 +13,7 @@ from npu.compiler.job_maker import JobMaker
 from npu.compiler.layout import choose_layouts
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.memory import arena_budget, plan_memory
-from npu.compiler.schedule import estimate_steps
+from npu.compiler.schedule import StepEstimates
 from npu.compiler.spared_traffic import spare_traffic
 from npu.compiler.state import GraphState, State
 from npu.compiler.usage import live_maps
@@ -34,7 +33,7 @@ def _fitting(graph: GraphState, state: State) -> Sequence[PlanNode]:
     mode = state.variant.memory_mode
     if not mode.has_separate_cache:
         if state.goal is Goal.SIZE:
-            return fit_least(graph.graph, graph.nodes, partial(estimate_steps, chooser=state.chooser), state.progress)
+            return fit_least(graph.graph, graph.nodes, StepEstimates(state.chooser), state.progress)
         return _within(graph, arena_budget(state.variant), state)
     nodes = _within(graph, arena_budget(state.variant), state)
     cut = fit_budget(graph.graph, nodes, room_for_maps(mode), hidden_only=True, progress=state.progress)
