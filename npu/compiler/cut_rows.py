@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npu.compiler.ir import Step
-from npu.compiler.kernels.cascades import CHAIN, MOST_STEPS, SEARCH, improve, write_best
+from npu.compiler.kernels.cascades import CHAIN, MOST_CHAINS, MOST_STEPS, SEARCH, improve, write_best
 from npu.compiler.kernels.live_maps import AT_BEGIN, AT_END, BUFFER, BY_GRAPH, look_at_all
 from npu.compiler.kernels.stripes import STEP
 from npu.compiler.lifetime import PlanNode
@@ -16,7 +16,6 @@ from npu.compiler.step_rows import NO_STEP, RowTable, StepTables, filled, joined
 from npu.compiler.stripes import in_stripes
 from npu.graph.graph import Graph
 from npu.numerics.arrays import Ints
-from npu.progress import Progress
 from npu.records import dataclass, replace
 
 _MORE = 256
@@ -38,11 +37,15 @@ class StripedChain:
 class CutPlan:
     """The steps of all nodes with the cuts made so far, one event each, and the most bytes of maps that are live at once.
 
-    Rows of `touches` are the buffer, event and cause of what the graph and the ends of programs touch; rows of `nodes` where
-    the events of a node begin and end, and whether it has a program.
+    `whole` are the steps of which chains are cut, `cascades` rows of the first and last of them in stripes, and of how many;
+    rows of `extents` and `nodes` are where steps and events of a node begin and end, and whether it has a program; rows of
+    `touches` are the buffer, event and cause of what the graph and the ends of programs touch. `live` are bytes at every event.
     """
 
     cuts: tuple[StripedChain, ...]
+    whole: RowTable
+    extents: Ints
+    cascades: Ints
     steps: RowTable
     maps: RowTable
     buffers: RowTable
@@ -50,14 +53,21 @@ class CutPlan:
     buffer_count: int
     touches: Ints
     nodes: Ints
-    worst: int
+    live: Ints
     peak: int
 
+    @property
+    def worst(self) -> int:
+        """The event of the peak."""
+        return int(np.argmax(self.live)) if self.peak else 0
 
-class LineSearch:
-    """Cuts chains in which each map is read by the next step only: `hides_tensors` counts only maps that nobody else sees.
 
-    Searches for one budget after the other begin alike: a state that was made is not made again.
+class CascadeSearch:
+    """Cuts chains of steps in one of several numbers of stripes.
+
+    `hides_tensors` counts only maps that nobody else sees. `has_branches` cuts chains with branches that meet again; else
+    every map of a chain is read by the next step only, and stripes are steps of later chains. Searches for one budget after
+    the other begin alike: a plan that was made is not made again.
     """
 
     def __init__(
@@ -65,74 +75,86 @@ class LineSearch:
         graph: Graph,
         nodes: Sequence[PlanNode],
         counts: Sequence[int],
-        progress: Progress | None = None,
         *,
         hides_tensors: bool = False,
+        has_branches: bool = False,
     ) -> None:
-        self._given, self._counts, self._hides_tensors, self.progress = nodes, np.array(counts), hides_tensors, progress
+        self._given, self._counts = nodes, np.array(counts)
+        self._hides_tensors, self._has_branches = hides_tensors, has_branches
         self._own = np.zeros(0, BUFFER)
-        self._search, self._chains = np.zeros(1, SEARCH), np.zeros(MOST_STEPS * (MOST_STEPS + 2), CHAIN)
-        self._out, self._rows = np.empty(MOST_STEPS * max(counts), STEP), np.zeros((MOST_STEPS, 5), np.int64)
-        self._known: dict[tuple[CutPlan, tuple[int, ...]], CutPlan] = {}
-        self._stripes: dict[tuple[tuple[int, ...], int, bool], tuple[Step, ...]] = {}
-        self.start = self._state((), *_tables(graph, nodes))
+        self._search, self._chains = np.zeros(1, SEARCH), np.zeros(MOST_CHAINS, CHAIN)
+        self._stripes, self._rows = np.empty(MOST_STEPS * max(counts), STEP), np.zeros((MOST_STEPS, 5), np.int64)
+        self._plans: dict[tuple[CutPlan, tuple[int, ...]], CutPlan] = {}
+        self._made: dict[tuple[tuple[int, ...], int, bool], tuple[Step, ...]] = {}
+        steps, maps, buffers, touches, extents = _tables(graph, nodes)
+        none = np.zeros((0, 3), np.int64)
+        self.start = self._plan((), steps, extents, none, steps, maps, buffers, touches, extents)
 
-    def _state(
-        self, cuts: tuple[StripedChain, ...], steps: RowTable, maps: RowTable, buffers: RowTable, touches: Ints, nodes: Ints
-    ) -> CutPlan:
+    def _plan(
+        self, cuts: tuple[StripedChain, ...], whole: RowTable, extents: Ints, cascades: Ints,
+        steps: RowTable, maps: RowTable, buffers: RowTable, touches: Ints, nodes: Ints,
+    ) -> CutPlan:  # fmt: skip
         map_count, buffer_count = len(maps), len(buffers)
         maps, buffers = (joined(rows, np.zeros(_MORE, rows.dtype)) for rows in (maps, buffers))
-        usage, touched = np.empty(len(steps) + 1, np.int64), np.empty(buffer_count, np.int64)
+        live, touched = np.empty(len(steps) + 1, np.int64), np.empty(buffer_count, np.int64)
         hides = int(self._hides_tensors)
-        peak = look_at_all(steps, maps, buffers, touches, nodes, buffer_count, hides, touched, usage)
-        worst = int(np.argmax(usage[: len(steps)])) if peak else 0
-        return CutPlan(cuts, steps, maps, buffers, map_count, buffer_count, touches, nodes, worst, peak)
+        peak = look_at_all(steps, maps, buffers, touches, nodes, buffer_count, hides, touched, live)
+        counts = map_count, buffer_count
+        return CutPlan(cuts, whole, extents, cascades, steps, maps, buffers, *counts, touches, nodes, live[:-1], peak)
 
-    def next(self, state: CutPlan, budget: int) -> CutPlan | None:
-        """The state with one more cascade, where the peak is: the cheapest that meets the budget, else the lowest."""
-        number = int(np.searchsorted(state.nodes[:, 0], state.worst, "right")) - 1
-        begin, end = state.nodes[number, :2].tolist()
+    def next(self, plan: CutPlan, budget: int) -> CutPlan | None:
+        """The plan with one more cascade, where the peak is: the cheapest that meets the budget, else the lowest."""
+        number = int(np.searchsorted(plan.nodes[:, 0], plan.worst, "right")) - 1
+        begin, end = plan.extents[number, :2].tolist()
+        ways = self._hides_tensors, self._has_branches
+        values = (begin, end, plan.worst, plan.peak, budget, *ways, plan.map_count, plan.buffer_count)
         best = self._search
-        values = (begin, end, state.worst, state.peak, budget, self._hides_tensors, state.map_count, state.buffer_count)
         best[0] = filled(values, SEARCH)
-        most = len(state.buffers)
+        most, room = len(plan.buffers), len(self._stripes) + len(plan.steps) + 3
         if most > len(self._own):
             self._own = np.zeros(most, BUFFER)
             self._own["last"] = self._own["group_last"] = -1
-        room = max(len(self._out), len(state.steps)) + 3
         improve(
-            state.steps, state.maps, state.buffers, self._own, state.touches, best, self._chains, self._counts, self._out,
-            self._rows, np.empty(max(most, 16), np.int64), np.empty(room, np.int64),
-        )  # fmt: skip
+            *(plan.whole, plan.cascades, plan.steps, plan.maps, plan.buffers, plan.touches, plan.nodes, plan.live, best),
+            *(self._counts, self._chains, self._own, self._stripes, np.empty(room, STEP), self._rows),
+            *(np.empty_like(plan.touches), np.empty_like(plan.nodes)),
+            *(np.empty(max(most, MOST_STEPS), np.int64), np.empty(room, np.int64)),
+        )
         if not best["count"][0]:
             return None
         first, last, count = (int(best[name][0]) for name in ("first", "last", "count"))
-        return self._cut(state, number, StripedChain(number, first - begin, last - begin, count, bool(best["is_rolling"][0])))
+        cut = StripedChain(number, first - begin, last - begin, count, bool(best["is_rolling"][0]))
+        key = plan, (cut.first, cut.last, cut.count, int(cut.is_rolling))
+        if key not in self._plans:
+            self._plans[key] = self._with_cut(plan, cut)
+        return self._plans[key]
 
-    def _cut(self, state: CutPlan, number: int, cut: StripedChain) -> CutPlan:
-        key = state, (cut.first, cut.last, cut.count, int(cut.is_rolling))
-        if key not in self._known:
-            self._known[key] = self._made(state, number, cut)
-        return self._known[key]
-
-    def _made(self, state: CutPlan, number: int, cut: StripedChain) -> CutPlan:
-        written = write_best(state.steps, state.maps, self._search, self._rows, self._out)
-        new = self._out[:written]
-        first, last = cut.first + int(state.nodes[number, 0]), cut.last + int(state.nodes[number, 0])
-        added = written - (last - first + 1)
-        steps = joined(state.steps[:first], new, state.steps[last + 1 :])
-        map_count = max(int(new["ofm"]["map"].max()) + 1, state.map_count)
-        buffer_count = state.buffer_count + map_count - state.map_count
-        touches, nodes = state.touches.copy(), state.nodes.copy()
+    def _with_cut(self, plan: CutPlan, cut: StripedChain) -> CutPlan:
+        best = self._search
+        written = write_best(plan.whole, plan.maps, best, self._rows, self._stripes)
+        first, last, added = (int(best[name][0]) for name in ("first_event", "last_event", "added"))
+        stripes = self._stripes[:written]
+        steps = joined(plan.steps[:first], stripes, plan.steps[last + 1 :])
+        map_count = max(int(stripes["ofm"]["map"].max()) + 1, plan.map_count)
+        buffer_count = plan.buffer_count + map_count - plan.map_count
+        touches, nodes = plan.touches.copy(), plan.nodes.copy()
         touches[touches[:, 1] >= last, 1] += added
-        nodes[number:, 1] += added
-        nodes[number + 1 :, 0] += added
-        return self._state((*state.cuts, cut), steps, state.maps[:map_count], state.buffers[:buffer_count], touches, nodes)
+        nodes[:, :2] += added * (nodes[:, :2] > last)
+        kept = plan.maps[:map_count], plan.buffers[:buffer_count], touches, nodes
+        if not self._has_branches:
+            return self._plan((*plan.cuts, cut), steps, nodes, plan.cascades, steps, *kept)
+        begin, end = int(best["first"][0]), int(best["last"][0])
+        others = plan.cascades[(plan.cascades[:, 1] < begin) | (end < plan.cascades[:, 0])]
+        cascades = np.concatenate((others, [[begin, end, written]]))
+        cuts = [one for one in plan.cuts if one.node != cut.node or one.last < cut.first or cut.last < one.first]
+        cuts = sorted([*cuts, cut], key=lambda one: -one.first)  # those behind come first: the others stay where they are
+        ordered = np.ascontiguousarray(cascades[np.argsort(cascades[:, 0])])
+        return self._plan(tuple(cuts), plan.whole, plan.extents, ordered, steps, *kept)
 
-    def nodes(self, state: CutPlan) -> list[PlanNode]:
-        """The nodes of a state, with stripes for all its cuts."""
+    def nodes(self, plan: CutPlan) -> list[PlanNode]:
+        """The nodes of a plan, with stripes for all its cuts."""
         nodes = list(self._given)
-        for cut in state.cuts:
+        for cut in plan.cuts:
             program = nodes[cut.node].program
             assert program is not None
             steps, end = program.steps, cut.last + 1
@@ -142,13 +164,13 @@ class LineSearch:
         return nodes
 
     def _stripes_of(self, chain: tuple[Step, ...], cut: StripedChain) -> tuple[Step, ...]:
-        """The same steps in another state have the same stripes."""
+        """The same steps in another plan have the same stripes."""
         key = tuple(map(id, chain)), cut.count, cut.is_rolling  # the stripes that are kept keep the steps
-        if key not in self._stripes:
+        if key not in self._made:
             stripes = in_stripes(chain, cut.count, is_rolling=cut.is_rolling)
             assert stripes is not None
-            self._stripes[key] = stripes
-        return self._stripes[key]
+            self._made[key] = stripes
+        return self._made[key]
 
 
 def _tables(graph: Graph, nodes: Sequence[PlanNode]) -> tuple[RowTable, RowTable, RowTable, Ints, Ints]:

@@ -204,16 +204,6 @@ def _replaced_by_stripes(
                 break
 
 
-def may_replace_operand(steps: Sequence[Step]) -> bool:
-    """Whether the result of steps, made in stripes, may lie where an operand was, as far as their shapes tell."""
-    result = steps[-1].ofm.storage
-    first = next(step for step in steps if step.ofm.storage is result)
-    if isinstance(first, ElementwiseStep):
-        return any(view.storage.shape == result.shape for view in reads(first))
-    operands = {view.storage for step in steps for view in reads(step) if view.storage.is_boundary}
-    return any(_leaves_little(operand, result) for operand in operands)
-
-
 def _leaves_little(operand: Storage, result: Storage) -> bool:
     """Whether no more of an operand would stay as long as the result does than is shared."""
     return operand.bytes <= 2 * result.bytes

@@ -6,15 +6,15 @@ all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 from npu.compiler.block_config import BlockChooser
-from npu.compiler.chains import MapUses, chains_around, uses_of
 from npu.compiler.fast_memory import far_maps, room_for_maps
 from npu.compiler.ir import ConvolutionStep, Step, Storage
 from npu.compiler.layout import choose_layouts, storage_bytes
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.schedule import StepEstimates
+from npu.compiler.step_rows import LineChains
 from npu.compiler.stripes import RollingRows, in_stripes
 from npu.graph.graph import Graph
 from npu.isa.operations import Layout
@@ -59,15 +59,15 @@ def spare_traffic(
 def _spared(graph: Graph, plan: _Plan, estimates: StepEstimates) -> _Plan:
     for number in range(len(plan.nodes)):
         given_up, steps = set[Storage](), _steps(plan.nodes[number])
-        uses = uses_of(steps)
+        chains = LineChains(steps)
         while (place := _next_place(plan, number, given_up)) is not None:
-            cheapest = _cheapest_cut(steps, list(_chains(steps, place, uses)), plan, estimates)
+            cheapest = _cheapest_cut(steps, _tried(chains, place), plan, estimates)
             better = _better(graph, plan, number, cheapest, estimates)
             if better is None:
                 given_up.add(steps[place].ofm.storage)
             else:
                 plan, steps = better, _steps(better.nodes[number])
-                uses = uses_of(steps)
+                chains = LineChains(steps)
     return plan
 
 
@@ -119,10 +119,9 @@ def _cheapest_cut(
     return best
 
 
-def _chains(steps: Sequence[Step], place: int, uses: Mapping[Storage, MapUses]) -> Iterator[tuple[int, int]]:
+def _tried(chains: LineChains, place: int) -> list[tuple[int, int]]:
     """The chains around the result of a step that are tried."""
-    chains = chains_around(steps, place, has_branches=False, uses=uses)
-    return ((first, last) for first, last in chains if first <= place < last < first + _LONGEST)
+    return [(first, last) for first, last in chains.around(place) if first <= place < last < first + _LONGEST]
 
 
 def _fitting_stripes(chain: Sequence[Step], chooser: BlockChooser) -> tuple[Step, ...] | None:

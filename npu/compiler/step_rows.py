@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.chains import is_divisible
-from npu.compiler.ir import ConvolutionStep, ElementwiseStep, Step, Storage, View, WindowStep
+from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, View, WindowStep
+from npu.compiler.kernels.cascades import CHAIN, MOST_CHAINS, MOST_STEPS, list_chains
 from npu.compiler.kernels.live_maps import BUFFER
-from npu.compiler.kernels.stripes import MAP
+from npu.compiler.kernels.stripes import MAP, STEP
 from npu.compiler.layout import choose_layouts, storage_bytes
 from npu.compiler.lifetime import LogicalBuffer, buffer_of, is_rows
 from npu.graph.graph import ABSENT, Graph
-from npu.isa.operations import Layout
+from npu.isa.operations import Layout, PoolingMode
 from npu.layouts import BRICK_DEPTH
 
 RowTable = npt.NDArray[Any]
@@ -103,3 +103,31 @@ class StepTables:
             rows[number]["is_tensor"] = 1
             rows[number]["is_lasting"] = buffer in lasting
         return rows
+
+
+class LineChains:
+    """Chains of steps that can be computed in stripes of rows, because the next step alone reads a map between them."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        tables = StepTables(steps)
+        self._steps = np.array([tables.row(step) for step in steps], STEP)
+        self._maps, self._chains, self._made = tables.map_rows(), np.zeros(MOST_CHAINS, CHAIN), np.zeros(MOST_STEPS, np.int64)
+
+    def around(self, number: int) -> list[tuple[int, int]]:
+        """First and last step of every one that has step `number` or a neighbour of it in it."""
+        count = list_chains(self._steps, self._maps, 0, len(self._steps), number, 0, self._chains, self._made)
+        chains = self._chains[:count]
+        return list(zip(chains["first"].tolist(), chains["last"].tolist(), strict=True))
+
+
+def is_divisible(step: Step) -> bool:
+    """Whether rows of the step's result depend on a window of rows of its inputs.
+
+    An average without a scale divides by the elements that are no padding, whichever rows are made with it. Windows over rows
+    that the step sees twice begin at every one of them.
+    """
+    if isinstance(step, PoolingStep) and step.mode is PoolingMode.REDUCE_SUM:
+        return False
+    if isinstance(step, PoolingStep | ConvolutionStep):
+        return step.upscaling == 1 or step.kernel.stride_y == 1
+    return isinstance(step, ElementwiseStep)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from npu.compiler.allocate import round_up
 from npu.compiler.ir import ElementwiseStep, Step, Storage, View, WindowStep
 from npu.compiler.kernels.stripes import STEP, all_rows
-from npu.compiler.layout import reads, views
 from npu.compiler.step_rows import StepTables
 from npu.numerics.arrays import Ints
 from npu.records import dataclass, replace
@@ -38,11 +35,11 @@ def in_stripes(chain: Sequence[Step], stripes: int, *, is_rolling: bool) -> tupl
     """
     if is_rolling:
         return _roll(chain, stripes)
-    cut = _cut(chain, stripes)
-    return None if cut is None else tuple([step for own in cut for step in _stripe(chain, _seen(chain[-1].ofm, own))])
+    cut = cut_rows(chain, stripes)
+    return None if cut is None else tuple([step for own in cut for step in _stripe(chain, seen_rows(chain[-1].ofm, own))])
 
 
-def _cut(chain: Sequence[Step], stripes: int) -> list[RowRange] | None:
+def cut_rows(chain: Sequence[Step], stripes: int) -> list[RowRange] | None:
     """The rows of the result in each stripe; None if there are fewer rows."""
     made = _rows_of_result(chain)
     if stripes > made.count:
@@ -51,69 +48,24 @@ def _cut(chain: Sequence[Step], stripes: int) -> list[RowRange] | None:
     return [RowRange(start, min(start + rows, made.end)) for start in range(made.start, made.end, rows)]
 
 
-_FEW = 4
-"""Stripes that are looked at for what rolling buffers hold: all behind them are alike but the last."""
-_MIDDLE = 4
-"""Stripes from which on the second has neighbours, and lies in the first half."""
-
-
-def least_between(chain: Sequence[Step], stripes: int, *, is_rolling: bool) -> tuple[int, bool] | None:
-    """Bytes of maps between the steps that a stripe needs at once at least, and whether a part of the result is made by then.
-
-    None if there are fewer rows. Rolling buffers are live when the second stripe begins, if anything is read of them later.
-    """
-    cut = _cut(chain, stripes)
-    if cut is None:
-        return None
-    if is_rolling:
-        return _rolling_bytes(chain, cut), True
-    has_result = len(cut) >= _MIDDLE
-    rows = _rows_made(chain, _seen(chain[-1].ofm, cut[int(has_result)]))
-    made = [0, *(_bytes_of(step.ofm.storage, own.count) for step, own in zip(chain[:-1], rows, strict=False))]
-    taken = [0 if isinstance(step, ElementwiseStep) else own for step, own in zip(chain[:-1], made, strict=False)]
-    return max(map(sum, zip(taken, made[1:], strict=False))), has_result
-
-
-def _rolling_bytes(chain: Sequence[Step], cut: Sequence[RowRange]) -> int:
-    """Those of the first few stripes: the others need no more, or it is not known."""
-    made, result = list(_new_rows(chain, _readers_within(chain), cut[:_FEW])), chain[-1].ofm.storage
-    later = [step for number, step in enumerate(chain) if any(stripe[number].count for stripe in made[1:])]
-    read = dict.fromkeys(view.storage for step in later for view in reads(step))
-    between = {step.ofm.storage for step in chain if step.ofm.storage is not result}
-    return sum(_bytes_of(storage, _rows_kept(chain, storage, made)) for storage in read if storage in between)
-
-
-def _bytes_of(storage: Storage, rows: int) -> int:
-    """Bytes of rows of a map without padding."""
-    return rows * (storage.bytes // storage.shape[0])
-
-
 def _rows_of_result(chain: Sequence[Step]) -> RowRange:
     """Rows of what the last step writes that the steps of a chain make."""
     views = [step.ofm for step in chain if step.ofm.storage is chain[-1].ofm.storage]
-    rows = [_stored(view, RowRange(0, view.shape[0])) for view in views]
+    rows = [stored_rows(view, RowRange(0, view.shape[0])) for view in views]
     return RowRange(min(own.start for own in rows), max(own.end for own in rows))
 
 
-def _stored(view: View, rows: RowRange) -> RowRange:
+def stored_rows(view: View, rows: RowRange) -> RowRange:
     """The rows of the storage, from the first to the last, that rows of a view are."""
     first, apart = view.row_places or (0, 1)
     return RowRange(first + rows.start * apart, first + (rows.end - 1) * apart + 1)
 
 
-def _seen(view: View, rows: RowRange) -> RowRange:
+def seen_rows(view: View, rows: RowRange) -> RowRange:
     """The rows of a view that are among rows of the storage."""
     first, apart = view.row_places or (0, 1)
     start, end = (min(max(-((first - row) // apart), 0), view.shape[0]) for row in (rows.start, rows.end))
     return RowRange(start, max(start, end))
-
-
-def reads_rows_later(chain: Sequence[Step]) -> bool:
-    """Whether every step of a line has rows to make for the second half of the last one's, besides those for the first."""
-    made = _rows_of_result(chain)
-    halves = [RowRange(made.start, made.start - (-made.count // 2)), made]
-    _, second = _new_rows(chain, _readers_within(chain), halves)
-    return all(rows.count for rows in second.values())
 
 
 class RollingRows:
@@ -159,60 +111,6 @@ def _roll(chain: Sequence[Step], stripes: int) -> tuple[Step, ...] | None:
     )
 
 
-def _readers_within(chain: Sequence[Step]) -> list[int]:
-    """For every step of a chain how many read what it writes."""
-    read = [view.storage for step in chain for view in {id(view.storage): view for view in reads(step)}.values()]
-    return [sum(storage is step.ofm.storage for storage in read) for step in chain]
-
-
-def _rows_kept(chain: Sequence[Step], storage: Storage, stripes: Sequence[Mapping[int, RowRange]]) -> int:
-    """Rows that a rolling buffer holds: from the first that a stripe makes or needs to the last that was made until then."""
-    uses = [(number, step, view) for number, step in enumerate(chain) for view in views(step) if view.storage is storage]
-    end = most = 0
-    for stripe in stripes:
-        own = [(view is step.ofm, _touched(step, view, stripe[number])) for number, step, view in uses if stripe[number].count]
-        end = max([end, *(rows.end for is_made, rows in own if is_made)])
-        most = max([most, *(end - rows.start for _, rows in own)])
-    return min(round_up(most, math.lcm(*((view.row_places or (0, 1))[1] for _, _, view in uses))), storage.shape[0])
-
-
-def _touched(step: Step, view: View, rows: RowRange) -> RowRange:
-    """The rows of a view's storage that a step uses for some of its rows."""
-    return _stored(view, rows if view is step.ofm else input_rows(step, rows))
-
-
-def _new_rows(chain: Sequence[Step], readers: Sequence[int], cut: Sequence[RowRange]) -> Iterator[dict[int, RowRange]]:
-    """For every stripe of the result's rows those that each step has to make for it, besides what it made before."""
-    done, result = [0] * len(chain), chain[-1].ofm.storage
-    for rows in cut:
-        needed: dict[Storage, RowRange] = {result: rows}
-        new: dict[int, RowRange] = {}
-        for position, step in reversed(list(enumerate(chain))):
-            own = _whole_pairs(step, _seen(step.ofm, needed.get(step.ofm.storage, _NONE)))
-            start = max(own.start, done[position]) if readers[position] == 1 else done[position]
-            new[position] = RowRange(start, max(own.end, start))
-            done[position] = max(done[position], own.end)
-            if new[position].count:
-                _need(needed, step, new[position])
-        yield dict(sorted(new.items()))
-
-
-def _whole_pairs(step: Step, rows: RowRange) -> RowRange:
-    """Rows of a step's result; where it reads its input upscaled, more of them so that windows begin at rows of the input."""
-    if not (isinstance(step, WindowStep) and step.upscaling > 1):
-        return rows
-    before, after = ((row - step.padding.top) % step.upscaling for row in (rows.start, rows.end))
-    return RowRange(max(rows.start - before, 0), min(rows.end + after, step.ofm.shape[0]))
-
-
-def _need(needed: dict[Storage, RowRange], step: Step, rows: RowRange) -> None:
-    """Add what a step reads for rows of its result."""
-    for view in reads(step):
-        own = _touched(step, view, rows)
-        known = needed.get(view.storage, own)
-        needed[view.storage] = RowRange(min(known.start, own.start), max(known.end, own.end))
-
-
 def _rolling_part(step: Step, rows: RowRange, buffers: Mapping[Storage, Storage]) -> Step:
     """Rows of a step of the chain, read from and written to rolling buffers."""
     needed = input_rows(step, rows)
@@ -227,7 +125,7 @@ def _rolling_part(step: Step, rows: RowRange, buffers: Mapping[Storage, Storage]
 def _in_buffer(view: View, buffer: Storage, rows: RowRange) -> View:
     """Rows of a map that is in a rolling buffer."""
     height, width, depth = buffer.shape
-    row, shape = _stored(view, rows).start % height, (rows.count, *view.shape[1:])
+    row, shape = stored_rows(view, rows).start % height, (rows.count, *view.shape[1:])
     offset = (row, *view.offset[1:]) if view.pitch is None else (0, 0, view.offset[2] % (width * depth) + row * width * depth)
     return View(buffer, buffer.shape, offset, shape, view.element, view.zero_point, view.pitch)  # `replace` takes twice as long
 

@@ -1,4 +1,7 @@
-"""The next cascade of a search: every chain around the peak, in every number of stripes that may lower it."""
+"""The next cascade of a search: every chain around the peak, in every number of stripes that may lower it.
+
+Steps of the whole program, numbered before any was cut, become events: one each, or the stripes of the cascade that has them.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from npu.compiler.kernels.live_maps import (
     aligned,
     begin_sharing,
     join_group,
+    look_at_all,
     root_of,
     share_in_place,
     trace,
@@ -38,23 +42,33 @@ from npu.machine.kernels.rows import integers
 from npu.native import types as ty
 from npu.native.kernel import kernel
 
-LONGEST = 8
+LONGEST, LONGEST_WITH_BRANCHES = 8, 12
 """Maps that a chain makes at most, the last one included."""
 MOST_STEPS = 64
 """Steps that make them: parts of maps and borders have their own."""
+MOST_CHAINS = MOST_STEPS * (MOST_STEPS + 2)
+"""Chains with a step or a neighbour of it: so many may begin, and so many end."""
 SHORT = 2
 """Steps of a chain with one map between them: a rolling buffer of it is no larger than the part that a stripe needs."""
 
 SEARCH = np.dtype(
     integers(
-        *("begin", "end", "worst"),  # of the node that has the peak, and the event of that
-        *("peak", "budget", "hides_tensors"),
+        *("begin", "end", "worst"),  # of the node that has the peak, in steps, and the event of that
+        *("peak", "budget", "hides_tensors", "has_branches"),
         *("map_count", "buffer_count"),
-        *("first", "last", "count", "is_rolling", "reached", "work", "written"),  # the best trial; count 0: none
+        *("first", "last", "count", "is_rolling"),  # the best trial: a chain of steps and its stripes; count 0: none
+        *("first_event", "last_event", "reached", "work", "added"),
     )
 )
 SEARCHES = ty.record(SEARCH)[::1]
-CHAIN = np.dtype(integers("first", "last", "least", "beside", "kept", "kept_before", "reads_later", "is_tried"))
+CHAIN = np.dtype(
+    integers(
+        *("first", "last", "first_event", "last_event", "has_cascades"),
+        *("least", "beside", "kept", "kept_before", "reads_later", "is_tried"),
+    )
+)
+CASCADES = MATRIX
+"""First and last step, and how many stripes take their place, in order."""
 CHAINS = ty.record(CHAIN)[::1]
 
 
@@ -102,11 +116,14 @@ def place_in(made, count, number):  # type: ignore[no-untyped-def]
     return -1
 
 
-@kernel(ty.int64(STEPS, MAPS, SEARCHES, CHAINS, LIST))
-def list_chains(steps, maps, searches, chains, made):  # type: ignore[no-untyped-def]
-    """The chains with the worst step or a neighbour, and how many: each map but the last is read by the next step only."""
-    search, listed = searches[0], np.int64(0)
-    begin, end, worst = search.begin, search.end, search.worst
+@kernel(ty.int64(STEPS, MAPS, ty.int64, ty.int64, ty.int64, ty.int64, CHAINS, LIST))
+def list_chains(steps, maps, begin, end, worst, has_branches, chains, made):  # type: ignore[no-untyped-def]
+    """The chains that can be cut with the worst step or a neighbour among steps from `begin` on, and how many.
+
+    `has_branches` tells whether a map may have readers that do not make the next one, all in the chain: branches that meet
+    again.
+    """
+    listed, longest = np.int64(0), LONGEST_WITH_BRANCHES if has_branches else LONGEST
     note_uses(steps, begin, end, maps)
     for first in range(max(worst - MOST_STEPS, begin), min(worst + 1, end - 2) + 1):
         count, latest = 1, np.int64(0)
@@ -124,12 +141,11 @@ def list_chains(steps, maps, searches, chains, made):  # type: ignore[no-untyped
                 if place_in(made, count, result) < 0:
                     made[count] = result
                     count += 1
-            is_line = True
+            goes_back = False
             for number in range(2):
                 view = view_of(step, number)
-                if view.map >= 0 and 0 <= place_in(made, count, view.map) < count - 2:
-                    is_line = False
-            if not step.is_divisible or count > LONGEST or not is_line:
+                goes_back |= view.map >= 0 and 0 <= place_in(made, count, view.map) < count - 2
+            if not step.is_divisible or count > longest or (goes_back and not has_branches):
                 break
             goes_on = last + 1 < end and steps[last + 1].ofm.map == result and steps[last + 1].is_divisible
             if last >= worst - 1 and count > 1 and latest <= last and not goes_on and has_rows(steps, first, last):
@@ -180,7 +196,7 @@ def outside_root(buffers, number, begin, buffer_count):  # type: ignore[no-untyp
 def look_around(steps, maps, buffers, touches, searches, chains, rows, touched):  # type: ignore[no-untyped-def]
     """What is live besides the steps of chains[0], and at least with them however they are cut."""
     search, chain = searches[0], chains[0]
-    first, last, count = chain.first, chain.last, 0
+    first, last, count = chain.first_event, chain.last_event, 0
     for number in range(search.buffer_count):
         one = buffers[number]
         one.is_marked = one.at_begin = one.at_end = 0
@@ -326,7 +342,7 @@ def least_in(steps, maps, chain, count, is_rolling, rows):  # type: ignore[no-un
 def peak_of(steps, count, maps, buffers, own, searches, chains, touched, usage):  # type: ignore[no-untyped-def]
     """The most that is live with `steps` in place of those of chains[0]: events 1 to `count`; 0 and behind are outside."""
     search, chain = searches[0], chains[0]
-    first, last, known = chain.first, chain.last, search.buffer_count
+    first, last, known = chain.first_event, chain.last_event, search.buffer_count
     listed = trace(steps, count, 1, maps, own, touched)
     for place in range(listed):
         number = touched[place]
@@ -379,21 +395,120 @@ def write(steps, maps, search, first, last, count, is_rolling, rows, out):  # ty
 
 
 @kernel(ty.int64(STEPS, MAPS, SEARCHES, MATRIX, STEPS))
-def write_best(steps, maps, searches, rows, out):  # type: ignore[no-untyped-def]
+def write_best(whole, maps, searches, rows, out):  # type: ignore[no-untyped-def]
     """The stripes of the best trial as steps in `out`, and how many; the maps between them are added."""
     best = searches[0]
-    return write(steps, maps, best, best.first, best.last, best.count, best.is_rolling, rows, out)
+    return write(whole, maps, best, best.first, best.last, best.count, best.is_rolling, rows, out)
 
 
 @inlined
-def is_better(search, place, best_place, reached, work, written):  # type: ignore[no-untyped-def]
+def event_of(cascades, step):  # type: ignore[no-untyped-def]
+    """The event of a step, or the first of the cascade that has it."""
+    event = step
+    for place in range(len(cascades)):
+        first, last, count = cascades[place, 0], cascades[place, 1], cascades[place, 2]
+        if last < step:
+            event += count - (last - first + 1)
+        elif first <= step:
+            event += first - step
+    return event
+
+
+@inlined
+def events_of(cascades, step):  # type: ignore[no-untyped-def]
+    """How many events a step has, or the cascade that has it."""
+    for place in range(len(cascades)):
+        if cascades[place, 0] <= step <= cascades[place, 1]:
+            return cascades[place, 2]
+    return np.int64(1)
+
+
+@inlined
+def step_of(cascades, event):  # type: ignore[no-untyped-def]
+    """The step that an event is, or the first of the cascade that it belongs to."""
+    added = np.int64(0)
+    for place in range(len(cascades)):
+        first, last, count = cascades[place, 0], cascades[place, 1], cascades[place, 2]
+        if event < first + added:
+            break
+        if event < first + added + count:
+            return first
+        added += count - (last - first + 1)
+    return event - added
+
+
+@inlined
+def place_chain(chain, cascades):  # type: ignore[no-untyped-def]
+    """Note the events of a chain and whether cascades have any of its steps; False if one has others as well."""
+    chain.has_cascades = 0
+    for place in range(len(cascades)):
+        first, last = cascades[place, 0], cascades[place, 1]
+        if first <= chain.last and chain.first <= last:
+            chain.has_cascades = 1
+            if first < chain.first or chain.last < last:
+                return False
+    chain.first_event = event_of(cascades, chain.first)
+    chain.last_event = event_of(cascades, chain.last) + events_of(cascades, chain.last) - 1
+    return True
+
+
+@kernel(
+    ty.int64(
+        STEPS, STEPS, ty.int64, MAPS, BUFFERS, BUFFERS, MATRIX, MATRIX, SEARCHES, CHAINS, MATRIX, MATRIX, STEPS, LIST, LIST
+    )
+)
+def peak_of_all(  # type: ignore[no-untyped-def]
+    steps, stripes, count, maps, buffers, own, touches, nodes, searches, chains, new_touches, new_nodes, out, touched, usage
+):
+    """Work out in `usage` what is live when all steps run with `stripes` in place of the events of chains[0]."""
+    search, chain = searches[0], chains[0]
+    first, last = chain.first_event, chain.last_event
+    added, maps_end = count - (last - first + 1), search.map_count
+    for position in range(first):
+        out[position] = steps[position]
+    for position in range(count):
+        out[first + position] = stripes[position]
+        maps_end = max(maps_end, stripes[position].ofm.map + 1)
+    events = len(steps) + added
+    for position in range(last + 1, len(steps)):
+        out[position + added] = steps[position]
+    for place in range(len(touches)):
+        for column in range(3):
+            new_touches[place, column] = touches[place, column]
+        new_touches[place, 1] += added * (touches[place, 1] >= last)
+    for place in range(len(nodes)):
+        new_nodes[place, 2] = nodes[place, 2]
+        new_nodes[place, 0] = nodes[place, 0] + added * (nodes[place, 0] > last)
+        new_nodes[place, 1] = nodes[place, 1] + added * (nodes[place, 1] > last)
+    buffer_count = search.buffer_count + maps_end - search.map_count
+    for number in range(buffer_count):
+        own[number].bytes = own[number].is_tensor = own[number].is_lasting = 0
+        if number < search.buffer_count:
+            own[number] = buffers[number]
+    peak = look_at_all(out[:events], maps, own, new_touches, new_nodes, buffer_count, search.hides_tensors, touched, usage)
+    for number in range(buffer_count):
+        own[number].last = own[number].group_last = -1
+    return peak
+
+
+@inlined
+def most_in(usage, start, count):  # type: ignore[no-untyped-def]
+    """The most bytes at some events."""
+    most = np.int64(0)
+    for event in range(start, start + count):
+        most = max(most, usage[event])
+    return most
+
+
+@inlined
+def is_better(search, place, best_place, reached, work, added):  # type: ignore[no-untyped-def]
     """Whether a trial meets the budget at less work than the best one so far, or comes nearer to it."""
     if not search.count:
         return True
     new, old = max(reached, search.budget), max(search.reached, search.budget)
     if new != old or work != search.work:
         return new < old or (new == old and work < search.work)
-    return written < search.written or (written == search.written and place < best_place)
+    return added < search.added or (added == search.added and place < best_place)
 
 
 @inlined
@@ -406,45 +521,73 @@ def next_chain(chains, count):  # type: ignore[no-untyped-def]
     return best
 
 
-@kernel(ty.void(STEPS, MAPS, BUFFERS, BUFFERS, MATRIX, SEARCHES, CHAINS, LIST, STEPS, MATRIX, LIST, LIST))
+@kernel(
+    ty.void(
+        *(STEPS, CASCADES, STEPS, MAPS, BUFFERS, MATRIX, MATRIX, LIST, SEARCHES, LIST),
+        *(CHAINS, BUFFERS, STEPS, STEPS, MATRIX, MATRIX, MATRIX, LIST, LIST),
+    )
+)
 def improve(  # type: ignore[no-untyped-def]
-    steps, maps, buffers, own, touches, searches, chains, counts, out, rows, touched, usage
-):
+    whole, cascades, steps, maps, buffers, touches, nodes, live, searches, counts,
+    chains, own, stripes, out, rows, new_touches, new_nodes, touched, usage,
+):  # fmt: skip
     """Find the next cascade: the cheapest around the worst step that meets the budget, else the lowest.
 
-    `own` has room for the buffers of a trial, none of which is touched, `out` for its steps. A chain is tried in more and more
-    stripes until the budget is met, from the most on where it cannot be; with rows that are made twice if need be.
+    `live` are bytes at every event. All behind `counts` has room for what a trial needs; no buffer in `own` is touched. A chain
+    is tried in more and more stripes until the budget is met, from the most on where it cannot be; with rows that are made
+    twice if need be.
     """
     search = searches[0]
-    listed = list_chains(steps, maps, searches, chains, touched)
+    worst = step_of(cascades, search.worst)
+    worst_event, worst_count = event_of(cascades, worst), events_of(cascades, worst)
+    listed = list_chains(whole, maps, search.begin, search.end, worst, search.has_branches, chains, touched)
     search.count = 0
     for place in range(listed):
-        look_around(steps, maps, buffers, touches, searches, chains[place:], rows, touched)
-        chains[place].is_tried = 0
+        chain = chains[place]
+        chain.is_tried = not place_chain(chain, cascades)
+        chain.least = chain.beside = chain.kept = chain.kept_before = 0
+        if not chain.is_tried and not chain.has_cascades:
+            look_around(steps, maps, buffers, touches, searches, chains[place:], rows, touched)
     lowest, best_place = search.peak - 1, 0
     for _ in range(listed):
         place = next_chain(chains, listed)
+        if place < 0:
+            break
         chain = chains[place]
         chain.is_tried = 1
         if chain.least > max(lowest, search.budget):
             break
         first, last, is_met, lowest_here = chain.first, chain.last, False, lowest
+        first_event, last_event = chain.first_event, chain.last_event
+        has_worst = first <= worst <= last
         for way in range(2):
-            if way and (search.hides_tensors or last - first < SHORT or is_met or not is_line(steps, maps, first, last)):
+            if way and (search.hides_tensors or last - first < SHORT or is_met or not is_line(whole, maps, first, last)):
                 break
             limit = lowest
             for turn in range(len(counts)):
                 count = counts[len(counts) - 1 - turn] if chain.least > search.budget else counts[turn]
-                least = least_in(steps, maps, chain, count, way == 0, rows)
+                least = least_in(whole, maps, chain, count, way == 0, rows)
                 if least < 0 or least > max(limit, search.budget):
                     continue
-                written = write(steps, maps, search, first, last, count, way == 0, rows, out)
-                reached = peak_of(out, written, maps, buffers, own, searches, chains[place:], touched, usage)
-                work = work_of(out, 0, written) - work_of(steps, first, last + 1)
-                added = written - (last - first + 1)
+                written = write(whole, maps, search, first, last, count, way == 0, rows, stripes)
+                added = written - (last_event - first_event + 1)
+                if chain.has_cascades:
+                    peak_of_all(
+                        steps, stripes, written, maps, buffers, own, touches, nodes, searches, chains[place:],
+                        new_touches, new_nodes, out, touched, usage,
+                    )  # fmt: skip
+                    reached = most_in(usage, first_event, written)
+                    if not has_worst:
+                        reached = max(reached, most_in(usage, worst_event + added * (worst > last), worst_count))
+                else:
+                    reached = peak_of(stripes, written, maps, buffers, own, searches, chains[place:], touched, usage)
+                    if search.has_branches and not has_worst:  # stripes of a line leave the rest to the next cascade
+                        reached = max(reached, most_in(live, worst_event, worst_count))
+                work = work_of(stripes, 0, written) - work_of(steps, first_event, last_event + 1)
                 if reached < search.peak and is_better(search, place, best_place, reached, work, added):
                     search.first, search.last, search.count, search.is_rolling = first, last, count, way == 0
-                    search.reached, search.work, search.written, best_place = reached, work, added, place
+                    search.first_event, search.last_event = first_event, last_event
+                    search.reached, search.work, search.added, best_place = reached, work, added, place
                 limit, lowest_here = min(limit, reached), min(lowest_here, reached)
                 if reached <= search.budget:
                     is_met = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from npu.compiler.cascade import fit_budget, fit_least, plans_within, visible_peak
+from npu.compiler.cascade import fit_budget, fit_least, maps_peak, plans_within, visible_peak
 from npu.compiler.fast_memory import room_for_maps
 from npu.compiler.goal import Goal
 from npu.compiler.ir import ConvolutionStep
@@ -16,7 +16,6 @@ from npu.compiler.memory import arena_budget, plan_memory
 from npu.compiler.schedule import StepEstimates
 from npu.compiler.spared_traffic import spare_traffic
 from npu.compiler.state import GraphState, State
-from npu.compiler.usage import live_maps
 from npu.compiler.weights import ExpectedConstants
 
 _SURE = 0.95
@@ -47,9 +46,12 @@ def _within(graph: GraphState, budget: int, state: State) -> Sequence[PlanNode]:
     """
     if visible_peak(graph.graph, graph.nodes) > budget:
         return graph.nodes
+    is_separate = state.variant.memory_mode.has_separate_cache
+    if maps_peak(graph.graph, graph.nodes) + (0 if is_separate else _copied_bytes(graph)) <= budget:
+        return graph.nodes
     plans = plans_within(graph.graph, graph.nodes, budget, state.progress)
     first = next(plans)
-    if state.variant.memory_mode.has_separate_cache or (first == list(graph.nodes) and _is_roomy(graph, budget)):
+    if is_separate:
         return first
     different = {tuple(len(node.program.steps) if node.program else 0 for node in nodes): nodes for nodes in [first, *plans]}
     if len(different) == 1:
@@ -59,11 +61,10 @@ def _within(graph: GraphState, budget: int, state: State) -> Sequence[PlanNode]:
     return different[best] if drafts[best] < (room, cycles * _SURE) else first
 
 
-def _is_roomy(graph: GraphState, budget: int) -> bool:
-    """Whether there is room for the weights of three steps at a time besides all maps."""
+def _copied_bytes(graph: GraphState) -> int:
+    """Bytes of the weights of three steps at a time, as many as there are at most."""
     sizes = [step.weights.values.size if isinstance(step, ConvolutionStep) else 0 for step in graph.steps]
-    copied = max((sum(sizes[number : number + 3]) for number in range(len(sizes))), default=0)
-    return max(live_maps(graph.graph, graph.nodes).usage, default=0) + copied <= budget
+    return max((sum(sizes[number : number + 3]) for number in range(len(sizes))), default=0)
 
 
 def _draft(nodes: Sequence[PlanNode], graph: GraphState, state: State) -> tuple[int, float]:

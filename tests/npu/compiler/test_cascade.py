@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from npu.compiler import cascade
 from npu.compiler.cascade import fit_budget, fit_least
+from npu.compiler.cut_rows import CascadeSearch
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, StepWeights, Storage, View
 from npu.compiler.layout import feature_map
 from npu.compiler.lifetime import PlanNode
@@ -28,6 +27,7 @@ from npu.isa.operations import (
     Rounding,
     Scale,
 )
+from npu.records import replace
 
 from tests.naive.steps import execute
 
@@ -295,23 +295,38 @@ def test_a_broadcast_row_is_not_made_in_stripes() -> None:
     np.testing.assert_array_equal(execute(after.program, given)[2], execute(whole, given)[2])
 
 
+def two_peaks() -> Program:
+    """Residual blocks with a wide map in front of them and behind, which stripes make smaller one by one."""
+    middle, result = residual_blocks(), Storage("end", (12, 5, 2), INT8, 2, True)
+    narrow, first = View.whole(Storage("narrow", (24, 9, 4), INT8), 5), middle.steps[0]
+    source, wide = (View.whole(Storage(name, (24, 9, depth), INT8, *rest), 5) for name, depth, *rest in _ENDS)
+    last = View.whole(Storage("last", (12, 5, 8), INT8), -7)
+    behind = View.whole(Storage("behind", (12, 5, 96), INT8), 1)
+    assert isinstance(first, ConvolutionStep)
+    steps: list[Step] = [
+        convolution(source, wide, KernelWindow(3, 3), IfmPadding(1, 1, 1, 1)),
+        convolution(wide, narrow, KernelWindow(), IfmPadding()),
+        replace(first, ifm=narrow),
+        *middle.steps[1:-1],
+        replace(middle.steps[-1], ofm=last),
+        convolution(last, behind, KernelWindow(), IfmPadding()),
+        convolution(behind, View.whole(result), KernelWindow(), IfmPadding()),
+    ]
+    return Program(tuple(steps), ((0, source.storage),), ((2, result),))
+
+
+_ENDS = (("in", 4, 0, True), ("wide", 40))
+
+
 def test_another_cascade_does_not_hide_the_peak_of_the_one_before() -> None:
     """Wherever in it that is: else cascades that lower nothing are chosen again and again."""
     tensors, tried = tuple(Tensor(f"t{i}", (24, 9, 4), DType.INT8) for i in range(3)), 0
     small = Graph("g", tensors, (Op("CUSTOM", (0,), (2,)),), (0,), (2,))
-    search = cascade._BranchSearch(small, [PlanNode((0,), residual_blocks())])
-    for chain, other in itertools.permutations([(0, 3), (0, 1), (1, 2), (4, 6), (2, 3)], 2):
-        first = search.trial(search.start, 0, chain, 6, is_rolling=True)
-        state = search.chosen(search.start, 0, first) if first else search.start
-        second = search.trial(state, 0, other, 2, is_rolling=True)
-        if (
-            first
-            and second
-            and len(second.program.cascades) == 2
-            and state.programs[0].uncut(state.place_of_peak[1]) == chain[0]
-        ):
-            live = search.chosen(state, 0, second).live.usage
-            start = second.program.position(chain[0])
-            assert second.peak >= max(live[start : start + len(first.program.cascades[0].stripes)])
-            tried += 1
+    search = CascadeSearch(small, [PlanNode((0,), two_peaks())], (2, 3, 4, 6), has_branches=True)
+    for budget in range(0, search.start.peak, 200):
+        plan, peak = search.next(search.start, budget), search.start.peak
+        while plan is not None:
+            assert plan.peak <= peak
+            tried += len(plan.cuts) > 1
+            plan, peak = search.next(plan, budget), plan.peak
     assert tried

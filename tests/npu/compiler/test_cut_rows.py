@@ -2,91 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from npu.compiler.chains import chains_around, is_line
-from npu.compiler.cut_rows import CutPlan, LineSearch
-from npu.compiler.ir import ConvolutionStep, Program, Step
+from npu.compiler.cut_rows import CascadeSearch, CutPlan
+from npu.compiler.ir import Program, Step, View
 from npu.compiler.lifetime import PlanNode
-from npu.compiler.stripes import in_stripes
-from npu.compiler.usage import CutWindow, LiveMaps, live_maps
-from npu.graph.graph import Graph
+from npu.compiler.step_rows import LineChains
+from npu.compiler.stripes import RollingRows
 
-from tests.npu.compiler.test_cascade import long_chain, program, residual_blocks, squeeze_and_excite
-from tests.npu.compiler.test_usage import graph_of
+from tests.naive.cascades import NaiveSearch
+from tests.naive.chains import chains_around
+from tests.naive.cut_program import CutProgram
+from tests.naive.stripes import rolling_rows
+from tests.npu.compiler.test_cascade import long_chain
+from tests.npu.compiler.test_usage import PROGRAMS, graph_of
 
-PROGRAMS = {"program": program, "residual": residual_blocks, "long": long_chain, "squeeze": squeeze_and_excite}
 COUNTS = (2, 3, 4, 8)
-Trial = tuple[int, int, tuple[Step, ...]]
-"""Peak, work and steps."""
+MODES = {"lines": {}, "lines in a cache": {"hides_tensors": True}, "branches": {"has_branches": True}}
 
 
-def work(steps: tuple[Step, ...]) -> int:
-    weights = sum(step.weights.values.size for step in steps if isinstance(step, ConvolutionStep))
-    return weights + sum(step.ofm.shape[0] * step.ofm.shape[1] * step.ofm.shape[2] for step in steps)
+def boxes_of(steps: tuple[Step, ...]) -> list[tuple[str, tuple[int, ...], View]]:
+    return [(view.storage.name, view.offset, view.shape) for step in steps for view in (step.ifm, step.ofm)]
 
 
-def trials_of(made: Program, live: LiveMaps, chain: tuple[int, int], budget: int, *, is_rolling: bool) -> Iterator[Trial]:
-    """The chain in more and more stripes until the budget is met."""
-    first, last = chain
-    window = CutWindow(live, 0, first, last)
-    for count in COUNTS:
-        stripes = in_stripes(made.steps[first : last + 1], count, is_rolling=is_rolling)
-        if stripes is not None:
-            steps = (*made.steps[:first], *stripes, *made.steps[last + 1 :])
-            peak = max(window.usage(stripes))
-            yield peak, work(steps), steps
-            if peak <= budget:
-                return
-
-
-def next_steps(graph: Graph, node: PlanNode, budget: int, *, hides_tensors: bool) -> tuple[Step, ...] | None:
-    """Those with one more cascade around the peak."""
-    made = node.program
-    assert made is not None
-    live = live_maps(graph, [node], hidden_only=hides_tensors)
-    usage, lower = list(live.usage), list[Trial]()
-    for first, last in chains_around(made.steps, usage.index(max(usage)), has_branches=False):
-        ways = [True, False] if is_line(made.steps[first : last + 1]) and last - first > 1 and not hides_tensors else [True]
-        own: list[Trial] = []
-        for is_rolling in ways:
-            if all(peak > budget for peak, _, _ in own):
-                own += trials_of(made, live, (first, last), budget, is_rolling=is_rolling)
-        lower += [trial for trial in own if trial[0] < max(usage)]
-    best = min(lower, key=lambda trial: (max(trial[0], budget), trial[1], len(trial[2])), default=None)
-    return best and best[2]
-
-
-def rows_of(steps: tuple[Step, ...]) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
-    return [(view.storage.name, view.storage.shape, view.offset) for step in steps for view in (step.ifm, step.ofm)]
-
-
-@pytest.mark.parametrize("hides_tensors", [False, True])
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_the_next_cascade_is_the_best_of_all_that_can_be_tried(name: str, *, hides_tensors: bool) -> None:
+def test_the_next_cascade_is_the_best_of_all_that_can_be_tried(name: str, mode: str) -> None:
     made: Program = PROGRAMS[name]()
-    graph, tried = graph_of(made), 0
-    search = LineSearch(graph, [PlanNode((0,), made, is_npu=True)], COUNTS, hides_tensors=hides_tensors)
+    graph, node, tried = graph_of(made), PlanNode((0,), made, is_npu=True), 0
+    search, naive = CascadeSearch(graph, [node], COUNTS, **MODES[mode]), NaiveSearch(graph, node, COUNTS, **MODES[mode])
     for budget in (0, *(int(search.start.peak * share) for share in (0.3, 0.5, 0.6, 0.7, 0.8, 0.9))):
-        state: CutPlan | None = search.start
-        while state is not None and state.peak > budget:
-            (node,) = search.nodes(state)
-            usage = list(live_maps(graph, [node], hidden_only=hides_tensors).usage)
-            assert (state.peak, state.worst) == (max(usage), usage.index(max(usage)))
-            expected, state = next_steps(graph, node, budget, hides_tensors=hides_tensors), search.next(state, budget)
-            assert (expected is None) == (state is None)
-            if expected is not None and state is not None:
-                program_of_next = search.nodes(state)[0].program
-                assert program_of_next is not None
-                assert rows_of(program_of_next.steps) == rows_of(expected)
+        plan: CutPlan | None = search.start
+        expected: CutProgram | None = CutProgram(made.steps)
+        while plan is not None and expected is not None and plan.peak > budget:
+            assert plan.live.tolist() == naive.usage(expected)
+            plan, expected = search.next(plan, budget), naive.next(expected, budget)
+            assert (plan is None) == (expected is None)
+            if plan is not None and expected is not None:
+                (cut,) = search.nodes(plan)
+                assert cut.program is not None
+                assert boxes_of(cut.program.steps) == boxes_of(expected.steps())
                 tried += 1
-    assert tried >= 5
+    assert tried >= 4
 
 
-def test_a_state_is_made_once_for_all_budgets() -> None:
+def test_a_plan_is_made_once_for_all_budgets() -> None:
     made = long_chain()
-    search = LineSearch(graph_of(made), [PlanNode((0,), made, is_npu=True)], COUNTS)
+    search = CascadeSearch(graph_of(made), [PlanNode((0,), made, is_npu=True)], COUNTS)
     assert search.next(search.start, 0) is search.next(search.start, 1)
     assert search.next(search.start, 0) is not None
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_chains_and_their_rows_are_those_found_step_by_step(name: str) -> None:
+    steps, tried = PROGRAMS[name]().steps, 0
+    chains = LineChains(steps)
+    for number in range(len(steps)):
+        assert chains.around(number) == list(chains_around(steps, number, has_branches=False))
+        for first, last in chains_around(steps, number, has_branches=True):
+            rows = RollingRows(steps[first : last + 1])
+            for count in range(2, 13):
+                expected, cut = rolling_rows(steps[first : last + 1], count), rows.cut(count)
+                assert (expected is None) == (cut is None)
+                if expected is not None and cut is not None:
+                    assert cut[0].tolist() == [[[own.start, own.end] for own in stripe] for stripe in expected[0]]
+                    assert {old: new.shape[0] for old, new in cut[1].items()} == expected[1]
+                    tried += 1
+    assert tried >= 8

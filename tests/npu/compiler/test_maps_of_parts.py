@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import npu
-from npu.compiler.chains import chains_around
 from npu.compiler.ir import Program
 from npu.compiler.stripes import in_stripes
 from npu.graph import attributes as at
@@ -15,6 +14,7 @@ from npu.graph.dtype import DType
 from npu.hardware.choice import Hardware
 from npu.toolchain.session import Session
 
+from tests.naive.chains import chains_around
 from tests.naive.steps import execute
 from tests.support.builder import ModelBuilder
 from tests.support.litert import random_inputs, run_reference

@@ -1,12 +1,12 @@
-"""Chains of steps that can be computed in stripes of rows, because nobody else sees the maps between them."""
+"""Chains of steps that can be computed in stripes of rows: what `npu.compiler.kernels.cascades` finds in rows of numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, View, WindowStep
+from npu.compiler.ir import ElementwiseStep, Step, Storage, View, WindowStep
 from npu.compiler.layout import reads
-from npu.isa.operations import PoolingMode
+from npu.compiler.step_rows import is_divisible
 
 _LONGEST = 8
 """Maps that a chain makes at most, the last one included."""
@@ -15,15 +15,13 @@ _MOST_STEPS = 64
 """Steps that make them: parts of maps and borders have their own."""
 
 
-def chains_around(
-    steps: Sequence[Step], number: int, *, has_branches: bool, uses: Mapping[Storage, MapUses] | None = None
-) -> Iterator[tuple[int, int]]:
+def chains_around(steps: Sequence[Step], number: int, *, has_branches: bool) -> Iterator[tuple[int, int]]:
     """First and last step of every chain that has step `number` or a neighbour of it in it.
 
     `has_branches` tells whether a map may have readers that do not make the next one, all in the chain: branches that meet
-    again. `uses` are those of the steps, if they are known.
+    again.
     """
-    uses = uses_of(steps) if uses is None else uses
+    uses = uses_of(steps)
     for first in range(max(number - _MOST_STEPS, 0), min(number + 1, len(steps) - 2) + 1):
         for last in _ends(steps, uses, first, has_branches=has_branches):
             if last >= number - 1:
@@ -96,16 +94,3 @@ def is_line(steps: Sequence[Step]) -> bool:
         and all(view.is_whole for view in reads(steps[number + 1]) if view.storage is step.ofm.storage)
         for number, step in enumerate(steps[:-1])
     )
-
-
-def is_divisible(step: Step) -> bool:
-    """Whether rows of the step's result depend on a window of rows of its inputs.
-
-    An average without a scale divides by the elements that are no padding, whichever rows are made with it. Windows over rows
-    that the step sees twice begin at every one of them.
-    """
-    if isinstance(step, PoolingStep) and step.mode is PoolingMode.REDUCE_SUM:
-        return False
-    if isinstance(step, PoolingStep | ConvolutionStep):
-        return step.upscaling == 1 or step.kernel.stride_y == 1
-    return isinstance(step, ElementwiseStep)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from npu.compiler.allocate import LiveRange, live_bytes, round_up
 from npu.compiler.ir import Step, Storage
@@ -13,14 +12,12 @@ from npu.compiler.lifetime import (
     LogicalBuffer,
     PlanNode,
     buffer_of,
-    may_replace_operand,
     root_of,
     share_in_place,
     shared_spans,
     touched_by_steps,
     trace_lifetimes,
 )
-from npu.compiler.stripes import reads_rows_later
 from npu.graph.graph import Graph
 from npu.isa.operations import Layout
 from npu.records import dataclass
@@ -78,41 +75,6 @@ class CutWindow:
             for root, span in live.spans.items()
             if root not in roots and span.first <= self._end and span.last >= self._begin
         )
-        self._steps = steps
-
-    @functools.cached_property
-    def least(self) -> int:
-        """Bytes that are live at once whatever the stripes are: what is made before and what is read after the steps, all of
-        which the second stripe finds unless the first has read all that was made before."""
-        before, after = self._outside
-        if self._reads_rows_later:
-            return self._beside + self._bytes(before | after)
-        return self._beside + max(self._bytes(before), self._bytes(after))
-
-    def least_with(self, between: int, *, has_result: bool) -> int:
-        """The same where maps between the steps have so many bytes at once, and the result has a part or not yet."""
-        before, after = self._outside
-        if not has_result:
-            after = after - {buffer_of(self._steps[-1].ofm.storage)}
-        kept = before | after if self._reads_rows_later else after
-        return max(self.least, self._beside + self._bytes(kept) + between)
-
-    @functools.cached_property
-    def _outside(self) -> tuple[set[LogicalBuffer], set[LogicalBuffer]]:
-        """What is made before and what is read after the steps, but for a result that may lie where something else was."""
-        before, after = (set(filter(is_outside, self._touched)) for is_outside in (self._is_before, self._is_after))
-        if may_replace_operand(self._steps):
-            after.discard(buffer_of(self._steps[-1].ofm.storage))
-        return before, after
-
-    @functools.cached_property
-    def _reads_rows_later(self) -> bool:
-        return reads_rows_later(self._steps)
-
-    def _bytes(self, buffers: Iterable[LogicalBuffer]) -> int:
-        live = self._live
-        kept = (one for one in buffers if not (live.hidden_only and isinstance(self._outside_root(one), int)))
-        return sum(round_up(live.lifetimes.spans[buffer].size_bytes) for buffer in kept)
 
     def usage(self, stripes: Sequence[Step]) -> list[int]:
         """Bytes at the event of every stripe, as if the node had them in place of the steps."""
