@@ -336,7 +336,7 @@ class Slicing:
 
     def ends(self, pace: Pace, problem: BlockProblem) -> tuple[float, float]:
         """When kernels and copies are free behind its last slice, as `Pace.after` has it; constants that are read in place pass
-        the port that copies would take."""
+        the port that copies would take, and a kernel of less than the latency waits for them."""
         kernel_free, engine_free, port = pace.kernel_free, pace.engine_free, pace.port
         for number, (count, choice) in enumerate(self.slices):
             size = count * problem.channel_bytes
@@ -345,7 +345,8 @@ class Slicing:
                 kernel_free = max(kernel_free, engine_free) + choice.cycles + _JOB_CYCLES
             else:
                 engine_free = max(engine_free, kernel_free) + size * plane_blocks(problem.ofm, choice) / port.read
-                kernel_free += choice.cycles + _JOB_CYCLES
+                late = port.read_latency if choice.cycles < port.read_latency else 0.0
+                kernel_free += late + choice.cycles + _JOB_CYCLES
         return kernel_free, engine_free
 
     def cycles(self, pace: Pace, problem: BlockProblem) -> float:

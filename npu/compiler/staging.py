@@ -76,7 +76,7 @@ def plan_transfers(
     can only be issued late it may lie anywhere below the other, and with `is_ahead` also as early as it takes that no kernel
     waits. A slice that fits nowhere is not copied: its jobs read it in place. A buffer is taken one job before the issue, so
     that the kernel which may still run then is not waited for. Where the first kernel reads constants in place, these come
-    before all copies.
+    before all copies: nothing runs that it could wait for meanwhile.
     """
     uses = _uses(jobs)
     rate, latency = speed.bytes_per_cycle, speed.latency_cycles
@@ -89,7 +89,7 @@ def plan_transfers(
         while pending < len(uses):
             constants, use, last = uses[pending]
             is_due = use == event
-            if not is_due and (engine_free > kernel_free or (event == 0 and _is_port_taken(jobs, event, rate))):
+            if not is_due and (engine_free > kernel_free or (event == 0 and _reads_in_place(job))):
                 break
             is_needed = is_due or (latest[pending] <= clock[event + 1] and not _is_port_taken(jobs, event, rate))
             sizes = (limits.early, limits.late) if is_needed else (limits.early,)
@@ -117,6 +117,10 @@ def _cycles_in_place(job: Job, rate: float) -> float:
     """Cycles of a job that reads constants in place that were to be copied: again for every block of the plane."""
     assert job.constants is not None
     return max(job.cycles, job.constants.bytes * plane_blocks(job.step.ofm.shape, job.choice) / rate)
+
+
+def _reads_in_place(job: Job) -> bool:
+    return job.constants is not None and not job.is_staged
 
 
 def _is_port_taken(jobs: Sequence[Job], event: int, rate: float) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from npu.compiler.goal import Goal
 from npu.compiler.schedule import LARGEST_SLICE_BYTES
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
+from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph, Model, Signature
 from npu.hardware.choice import Hardware
 from npu.isa.operations import Convolution, Dma, DmaWait, Stop
@@ -127,3 +129,30 @@ def test_graphs_with_variables_have_memory_of_their_own() -> None:
 def _with_variable(graph: Graph) -> Graph:
     variable = replace(graph.tensors[graph.inputs[0]], name="state", is_variable=True)
     return replace(graph, tensors=(*graph.tensors, variable))
+
+
+def connected(features: int, *depths: int) -> bytes:
+    """FULLY_CONNECTED operators one after the other with so many outputs."""
+    rng, b = np.random.default_rng(1), ModelBuilder()
+    x = b.input((1, features), DType.INT8, scale=0.02)
+    for inputs, depth in pairwise((features, *depths)):
+        weights = b.constant(rng.integers(-127, 128, (depth, inputs)).astype(np.int8), scale=0.01)
+        bias = b.constant(rng.integers(-99, 100, depth).astype(np.int32), scale=0.0002)
+        options = at.FullyConnectedOptions(at.FusedActivation.NONE)
+        x = b.op("FULLY_CONNECTED", [x, weights, bias], (1, depth), DType.INT8, 0.02, attributes=options)
+    b.output(x)
+    return b.build()
+
+
+def test_the_first_kernel_does_not_wait_for_a_copy_that_the_second_needs() -> None:
+    """It reads its constants through the port of the copy, which is done before the kernel is."""
+    (partition,) = npu.compile(connected(100, 20, 10), "ethos-u65-256").compiled_model.partitions
+    assert [type(op) for op in partition.operations] == [Convolution, Dma, DmaWait, Convolution, Stop]
+
+
+def test_few_constants_of_a_kernel_shorter_than_the_latency_of_their_memory_are_copied() -> None:
+    copied, _ = copies(connected(1, 16, 16, 1), Hardware("ethos-u65-256"))
+    last = npu.compile(connected(1, 16, 16, 1), "ethos-u65-256").compiled_model.partitions[0].operations[-2]
+    assert isinstance(last, Convolution)
+    assert last.weights[0].region == Region.FAST
+    assert copied < 1024
