@@ -20,7 +20,8 @@ WeightShape = tuple[int, int, int, int]
 """Output channels of the operation (all cores), kernel height, kernel width, IFM depth (1 for depthwise)."""
 
 _MAX_SYMBOLS = 1 << 31
-_NO_GROUPS, _NO_PLACES = np.empty(0, np.int8), np.empty(0, np.int64)
+_NO_GROUPS, _NO_PLACES = np.empty(1, np.int8), np.empty(1, np.int64)
+"""Not looked at; the address of an array without elements takes longer to get."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

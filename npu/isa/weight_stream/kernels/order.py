@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu.native import types as ty
-from npu.native.kernel import IrValue, intrinsic, kernel
+from npu.native.kernel import IrValue, intrinsic, keep, kernel
 
 DEPTH_FIRST = 0
 PART_KERNEL_FIRST = 1
@@ -75,6 +75,39 @@ def _split_channels(builder: IrValue, source: IrValue, target: IrValue, other: I
         builder.store(half, builder.inttoptr(place, half.type.as_pointer())).align = 1
 
 
+@intrinsic(ty.void(ty.int64, ty.int64, ty.int64))
+def _copy_channels(builder: IrValue, source: IrValue, step: IrValue, target: IrValue) -> None:
+    """LANES weights of LANES channels, which are `step` bytes apart, one after the other to a place: all by their addresses."""
+    from llvmlite import ir
+
+    lanes = ir.VectorType(ir.IntType(16), LANES)
+    for channel in range(LANES):
+        place = builder.add(source, builder.mul(step, step.type(channel)))
+        weights = builder.load(builder.inttoptr(place, lanes.as_pointer()))
+        weights.align = 2
+        to = builder.add(target, target.type(2 * LANES * channel))
+        builder.store(weights, builder.inttoptr(to, lanes.as_pointer())).align = 2
+
+
+@kernel(ty.void(ty.int16[::1], *[ty.int64] * 4, ty.int16[::1], *[ty.int64] * 3))
+def _copy_ublock(weights, base, step, channels, used, symbols, at, lanes, ublock):  # type: ignore[no-untyped-def]
+    """symbols[at :]: `used` of `lanes` weights of `channels` of `ublock` channels, `step` weights apart; the others are 0."""
+    if used == LANES and channels == LANES == ublock:
+        _copy_channels(np.int64(weights.ctypes.data) + 2 * base, 2 * step, np.int64(symbols.ctypes.data) + 2 * at)
+        keep(weights, symbols)
+        return
+    to = np.uint64(at)
+    for channel in range(channels):
+        place = np.uint64(base + channel * step)
+        for i in range(used):
+            symbols[to + np.uint64(i)] = weights[place + np.uint64(i)]
+        for i in range(used, lanes):
+            symbols[to + np.uint64(i)] = 0
+        to += np.uint64(lanes)
+    for i in range((ublock - channels) * lanes):
+        symbols[to + np.uint64(i)] = 0
+
+
 @kernel(ty.boolean(ty.int16[::1]))
 def _are_bytes(symbols):  # type: ignore[no-untyped-def]
     """Whether all symbols are int8."""
@@ -99,6 +132,7 @@ def move(symbols, weights, groups, places, orders, direction):  # type: ignore[n
     ofm_ublock, ifm_ublock = order.ofm_ublock_depth, order.ifm_ublock_depth
     sub_height, sub_width, rounding = order.sub_kernel_height, order.sub_kernel_width, order.element_rounding
     channel_start, channel_step = order.channel_start, order.channel_step
+    step = channel_step * kernel_height * kernel_width * ifm_depth
     at, stray, group_bytes = np.int64(0), np.int64(-1), np.uint64(order.group_bytes)
     symbols_at, groups_at = np.int64(symbols.ctypes.data), np.int64(groups.ctypes.data)
     is_dense = channel_step == 1 and channel_start % LANES == 0 and block_depth % LANES == 0 and ofm_ublock == LANES
@@ -123,6 +157,16 @@ def move(symbols, weights, groups, places, orders, direction):  # type: ignore[n
                                 x = element - y * width
                                 for inner_depth in range(0, inner, ifm_ublock):
                                     first = ifm_block + outer_depth + inner_depth
+                                    if direction == TO_SYMBOLS:
+                                        row = (channel_start + (block + ublock) * channel_step) * kernel_height + top + y
+                                        base = (row * kernel_width + left + x) * ifm_depth + first
+                                        used = max(np.int64(0), min(lanes, ifm_depth - first))
+                                        channels = max(np.int64(0), min(ofm_ublock, depth - block - ublock))
+                                        if y >= height:
+                                            channels = np.int64(0)
+                                        _copy_ublock(weights, base, step, channels, used, symbols, at, lanes, ofm_ublock)
+                                        at += ofm_ublock * lanes
+                                        continue
                                     one, other, is_split = np.int64(0), np.int64(0), False
                                     if direction == TO_GROUPS and y < height and first + LANES <= ifm_depth and lanes == LANES:
                                         place = ((top + y) * kernel_width + left + x) * ifm_depth + first
@@ -160,13 +204,6 @@ def move(symbols, weights, groups, places, orders, direction):  # type: ignore[n
                                             for i in range(used, lanes):
                                                 if symbols[at + i] != 0 and stray < 0:
                                                     stray = at + i
-                                        elif direction == TO_SYMBOLS and used == LANES:
-                                            _copy_lanes(weights, np.uint64(base), symbols, np.uint64(at))
-                                        elif direction == TO_SYMBOLS:
-                                            for i in range(used):
-                                                symbols[at + i] = weights[base + i]
-                                            for i in range(used, lanes):
-                                                symbols[at + i] = 0
                                         elif used == LANES:
                                             _copy_lanes(symbols, np.uint64(at), weights, np.uint64(base))
                                         else:

@@ -37,6 +37,7 @@ CASES: dict[str, tuple[WeightShape, WeightOrder, str]] = {
     ),
     "first_of_two_cores": ((17, 3, 3, 9), WeightOrder(block_depth=16, cores=2, core=0), "depth_first"),
     "second_of_two_cores": ((17, 3, 3, 9), WeightOrder(block_depth=16, cores=2, core=1), "depth_first"),
+    "whole_blocks_of_two_cores": ((32, 3, 2, 64), WeightOrder(block_depth=32, cores=2, core=1), "depth_first"),
 }  # fmt: skip
 
 
