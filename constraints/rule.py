@@ -180,7 +180,7 @@ class Rule:
 
     def check(self, view: OpView) -> Violation | None:
         """The violation of this rule by an operator, None if it holds."""
-        limit = self.limit_for(view.variant)
+        limit = self.limit if self.limit_of is None else self.limit_for(view.variant)
         offending = [seen for seen in self.observe(view) if not limit.accepts(seen.value)]
         if not offending:
             return None
@@ -232,24 +232,24 @@ class Profile:
         return tuple(rule for rule_set in self.rule_sets for rule in rule_set.rules)
 
     @cached_property
-    def _table(self) -> Mapping[str, tuple[tuple[RuleSet, tuple[Rule, ...]], ...]]:
-        return {
-            kind: tuple(
-                (rule_set, rule_set.generic + rule_set.specific(kind))
-                for rule_set in self.rule_sets
-                if kind in rule_set.operators
-            )
-            for kind in self.operators
-        }
+    def _of_kind(self) -> dict[str, tuple[tuple[RuleSet, tuple[Rule, ...]], ...]]:
+        """The rule sets of the operators that were asked for, with their rules; none where no rule set lists the operator."""
+        return {}
+
+    def _candidates(self, kind: str) -> tuple[tuple[RuleSet, tuple[Rule, ...]], ...]:
+        known = self._of_kind.get(kind)
+        if known is None:
+            own = [rule_set for rule_set in self.rule_sets if kind in rule_set.operators]
+            known = self._of_kind[kind] = tuple([(one, one.generic + one.specific(kind)) for one in own])
+        return known
 
     def violations(self, view: OpView) -> tuple[Violation, ...]:
         """Everything that keeps an operator off the device; empty if the device takes it."""
-        candidates = self._table.get(view.op.kind)
-        if candidates is None:
+        candidates = self._candidates(view.op.kind)
+        if not candidates:
             return (self._unlisted(view),)
         rules = next((rules for rule_set, rules in candidates if rule_set.applies(view)), candidates[0][1])
-        violations = (rule.check(view) for rule in rules)
-        return tuple(violation for violation in violations if violation is not None)
+        return tuple([violation for rule in rules if (violation := rule.check(view)) is not None])
 
     def _unlisted(self, view: OpView) -> Violation:
         name = view.op.name

@@ -153,9 +153,16 @@ class Packer:
             (offset, offset + round_up(buffer.size_bytes), buffer.first, buffer.last)
             for buffer, offset in zip(buffers, allocation.offsets, strict=True)
         ]
-        self._count, self._wanted = np.array([len(rows)]), np.zeros(4, np.int64)
-        self._give_room(np.array(sorted(rows), np.int64).reshape(-1, 4))
-        self.total_bytes = allocation.total_bytes
+        self._given, self._given_bytes = np.array(sorted(rows), np.int64).reshape(-1, 4), allocation.total_bytes
+        self._count, self._wanted = np.array([0]), np.zeros(4, np.int64)
+        self._give_room(self._given)
+        self.clear()
+
+    def clear(self) -> None:
+        """Take what was added out again."""
+        self._placed[: len(self._given)] = self._given
+        self._count[0] = len(self._given)
+        self.total_bytes = self._given_bytes
 
     def place(self, buffer: LiveRange, limit: int) -> int | None:
         """The lowest offset at which `buffer` fits below `limit` bytes, where it then is; None if there is none."""

@@ -6,6 +6,8 @@ The buffer formulas are those of `npu.isa.shram`; the choice among legal blocks 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
+from itertools import compress
 
 import numpy as np
 
@@ -70,17 +72,13 @@ class BlockChooser:
 
 def _choose(problem: BlockProblem, search: BlockSearch, depth_limit: int) -> BlockChoice:
     likely, others = _traversals(problem)
-    choices = (_best(traversed, search, depth_limit) for traversed in likely)
-    legal = [choice for choice in choices if choice is not None]
-    if not legal:
-        choices = (_best(other, search, depth_limit) for other in others)
-        legal = [choice for choice in choices if choice is not None]
-    if not legal:
+    choice = _best(likely, search, depth_limit) or _best(others, search, depth_limit)
+    if choice is None:
         raise CompileError(
             f"{search.variant.name}: an operation of OFM {problem.ofm}, kernel {problem.kernel.height}x{problem.kernel.width} "
             f"must have a block that fits {search.variant.shram.banks} SHRAM banks, got none"
         )
-    return min(legal, key=lambda choice: choice.cycles)
+    return choice
 
 
 def _traversals(problem: BlockProblem) -> tuple[list[BlockProblem], list[BlockProblem]]:
@@ -88,9 +86,9 @@ def _traversals(problem: BlockProblem) -> tuple[list[BlockProblem], list[BlockPr
     if problem.work is not Work.CONVOLUTION:
         return [problem], []
     both = [replace(problem, traversal=traversal) for traversal in (Traversal.DEPTH_FIRST, Traversal.PART_KERNEL_FIRST)]
-    least = min(multiplying_steps(traversed) for traversed in both)
-    likely = [traversed for traversed in both if multiplying_steps(traversed) < least * _HOPELESS]
-    return likely, [traversed for traversed in both if traversed not in likely]
+    steps = [multiplying_steps(traversed) for traversed in both]
+    likely = [count < min(steps) * _HOPELESS for count in steps]
+    return list(compress(both, likely)), [traversed for traversed, is_likely in zip(both, likely, strict=True) if not is_likely]
 
 
 def _depths(problem: BlockProblem, variant: Variant, depth_limit: int) -> Ints:
@@ -115,21 +113,29 @@ def _extents(extent: int, ublock: int, limit: int) -> Ints:
 
 def _best_of_depth(problem: BlockProblem, search: BlockSearch, block_depth: int) -> BlockChoice | None:
     depths = _depths(problem, search.variant, block_depth)
-    return _best_of(problem, search, depths[depths == block_depth])
+    best = _best_of(problem, search, depths[depths == block_depth])
+    return None if best is None else _choice(problem, search.variant, *best)
 
 
-def _best(problem: BlockProblem, search: BlockSearch, depth_limit: int) -> BlockChoice | None:
-    return _best_of(problem, search, _depths(problem, search.variant, depth_limit))
+def _best(problems: Sequence[BlockProblem], search: BlockSearch, depth_limit: int) -> BlockChoice | None:
+    """The best block of one of the problems; the first ones win ties."""
+    least: tuple[BlockProblem, Block, float] | None = None
+    for problem in problems:
+        best = _best_of(problem, search, _depths(problem, search.variant, depth_limit))
+        if best is not None and (least is None or best[1] < least[2]):
+            least = (problem, *best)
+    return None if least is None else _choice(least[0], search.variant, *least[1:])
 
 
-def _best_of(problem: BlockProblem, search: BlockSearch, depths: Ints) -> BlockChoice | None:
-    """The legal block of one of the depths with the lowest estimated cycles."""
-    variant, accelerator = search.variant, search.variant.accelerator
-    ublock, limit, ofm = accelerator.ofm_ublock, accelerator.max_block, problem.ofm
+def _best_of(problem: BlockProblem, search: BlockSearch, depths: Ints) -> tuple[Block, float] | None:
+    """The legal block of one of the depths with the lowest estimated cycles, and these."""
+    accelerator, ofm = search.variant.accelerator, problem.ofm
+    ublock, limit = accelerator.ofm_ublock, accelerator.max_block
     heights, widths = _extents(ofm[0], ublock.height, limit.height), _extents(ofm[1], ublock.width, limit.width)
-    best = search.best(problem, (heights, widths, depths))
-    if best is None:
-        return None
-    layout = family_of(accelerator.product).buffers.layout(problem, best[0], variant)
+    return search.best(problem, (heights, widths, depths))
+
+
+def _choice(problem: BlockProblem, variant: Variant, block: Block, cycles: float) -> BlockChoice:
+    layout = family_of(variant.accelerator.product).buffers.layout(problem, block, variant)
     assert layout is not None
-    return BlockChoice(best[0], layout, problem.traversal, best[1])
+    return BlockChoice(block, layout, problem.traversal, cycles)

@@ -8,6 +8,7 @@ to be the start of a beat.
 
 from __future__ import annotations
 
+from itertools import repeat
 from threading import Lock
 from typing import Any
 
@@ -41,6 +42,9 @@ _KINDS = {
 _FIELDS, _MAP_FIELDS = r.OPERATION.names or (), r.OPERATION["ifm"].names or ()
 
 _NO_PADDING = IfmPadding()
+
+_FEWEST_FETCHES = 64
+"""Room for those of most blocks: to hand over a new one takes longer than a search."""
 
 _PADDING_BYTES = 0.1
 """Bytes of a compressed zero among the zeros that fill up the input channels."""
@@ -133,10 +137,10 @@ class BlockSearch:
 
     def _make_room(self, fetches: int) -> None:
         if fetches > self._fetches:
-            self._fetches = fetches
+            self._fetches = max(fetches, 2 * self._fetches, _FEWEST_FETCHES)
             self._choose = choose.bind(
                 *(self._operation, self._machine, self._ports, self._rule, self._axes, self._counts),
-                *(np.zeros(fetches, r.FETCH), self._costs, self._block),
+                *(np.zeros(self._fetches, r.FETCH), self._costs, self._block),
             )
 
 
@@ -183,7 +187,7 @@ def fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Varia
     if problem.has_weights:
         known["stream_bytes"] = round(problem.channel_bytes * problem.ofm[2])
         known["weight_port"] = PORT_NUMBERS[mode.constants if problem.weights_in_place else mode.cache]
-    rows[0] = tuple([known.get(name, 0) for name in _FIELDS])  # all at once: one by one takes as long as the search
+    rows[0] = tuple(map(known.get, _FIELDS, repeat(0)))  # all at once: one by one takes as long as the search
 
 
 def _map_row(
@@ -202,7 +206,7 @@ def _map_row(
         "port": port[0],
         "burst_bytes": port[1],
     }
-    return tuple([known.get(name, 0) for name in _MAP_FIELDS])
+    return tuple(map(known.get, _MAP_FIELDS, repeat(0)))
 
 
 def _is_part_kernel(problem: BlockProblem) -> bool:

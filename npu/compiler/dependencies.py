@@ -186,7 +186,11 @@ def _table_accesses(operation: KernelOperation, shram: Shram) -> tuple[Access, .
 
 def _map_access(fm: FeatureMap, *, is_write: bool) -> Access:
     """All of a map."""
-    start, end = _span(fm, Elements((0, 0, 0), (fm.height, fm.width, fm.depth)))
+    if fm.layout is Layout.NHWC and fm.stride_y >= 0 and fm.stride_x >= 0 and not _has_tiles(fm):  # most are
+        start, size = fm.addresses[0], fm.element.bytes
+        end = start + (fm.height - 1) * fm.stride_y + (fm.width - 1) * fm.stride_x + fm.depth * size
+    else:
+        start, end = _span(fm, Elements((0, 0, 0), (fm.height, fm.width, fm.depth)))
     return Access(fm.region, start, end, is_write)
 
 
@@ -206,14 +210,19 @@ def _span(fm: FeatureMap, box: Elements) -> tuple[int, int]:
     first = last = 0
     for near, far in ((y * row, (y_end - 1) * row), (x * pixel, (x_end - 1) * pixel), (low * channel, high * channel)):
         first, last = (first + near, last + far) if near < far else (first + far, last + near)
-    is_wide = fm.tile_width_0 < fm.width
-    is_high = fm.tile_height_0 < fm.height or (is_wide and fm.tile_height_1 < fm.height)
     lowest = highest = fm.addresses[0]
-    if is_wide or is_high:
+    if _has_tiles(fm):
+        is_wide = fm.tile_width_0 < fm.width
+        is_high = fm.tile_height_0 < fm.height or (is_wide and fm.tile_height_1 < fm.height)
         used = (True, is_wide, is_high, is_wide and is_high)
         bases = [base for base, is_used in zip(fm.addresses, used, strict=True) if is_used]
         lowest, highest = min(bases), max(bases)
     return max(lowest + first, 0), highest + last + unit
+
+
+def _has_tiles(fm: FeatureMap) -> bool:
+    """Whether a map has more than its first tile."""
+    return fm.tile_width_0 < fm.width or fm.tile_height_0 < fm.height
 
 
 def blockdep(history: Sequence[KernelAccesses], current: KernelAccesses, variant: Variant) -> int:

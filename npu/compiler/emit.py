@@ -75,8 +75,8 @@ def emit_operations(jobs: Sequence[Job], addresses: Addresses, constants: Consta
     pending = list(zip(addresses.transfers, addresses.buffers, strict=True))
     for index, job in enumerate(jobs):
         event = addresses.start + index
-        issued = [pair for pair in pending if pair[0].issue <= event]
-        pending = pending[len(issued) :]
+        count = next((number for number, (transfer, _) in enumerate(pending) if transfer.issue > event), len(pending))
+        issued, pending = pending[:count], pending[count:]
         due = sum(transfer.use <= event for transfer, _ in issued)
         copies = [
             [(copy, jobs[t.use - addresses.start].step.source) for copy in _slice_copies(t.constants, place)]

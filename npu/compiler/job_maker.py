@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from npu.compiler.block_config import BlockChooser
 from npu.compiler.ir import Storage
 from npu.compiler.lifetime import PlanNode
-from npu.compiler.memory import StepRooms
+from npu.compiler.memory import CopyPlan, MemoryPlan, MemoryPlanner, StepRooms
 from npu.compiler.schedule import Job, StepProblems, make_jobs
 from npu.compiler.weights import Constants, ExpectedConstants
 from npu.graph.graph import Graph
@@ -16,7 +16,7 @@ from npu.progress import Progress
 
 
 class JobMaker:
-    """Makes the jobs of the nodes of a graph."""
+    """Makes the jobs of the nodes of a graph, and plans their memory."""
 
     def __init__(
         self,
@@ -27,7 +27,8 @@ class JobMaker:
         chooser: BlockChooser,
     ) -> None:
         self._nodes = nodes
-        self._rooms = StepRooms(graph, nodes, layouts, chooser.variant)
+        self._planner = MemoryPlanner(graph, nodes, layouts, chooser.variant)
+        self._rooms = StepRooms(nodes, self._planner)
         self._problems = StepProblems(layouts, far, chooser)
 
     def jobs(
@@ -41,3 +42,13 @@ class JobMaker:
             else ()
             for node, room in zip(self._nodes, self._rooms.beyond(copies_bytes), strict=True)
         )
+
+    def copies(self, jobs: Sequence[Sequence[Job]], copies_bytes: int | None) -> CopyPlan:
+        """What a plan takes and how long it runs."""
+        return self._planner.copies(jobs, copies_bytes)
+
+    def plan(
+        self, jobs: Sequence[Sequence[Job]], copies_bytes: int | None, *, arena_start: int = 0, fast_start: int = 0
+    ) -> MemoryPlan:
+        """Addresses of everything, from `arena_start` of the arena and `fast_start` of the fast region on."""
+        return self._planner.plan(jobs, copies_bytes, arena_start=arena_start, fast_start=fast_start)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Step, Storage, View
 from npu.isa.operations import FeatureMap, Layout, PoolingMode
@@ -17,19 +17,16 @@ _MAX_COSTLY_PADDING = 1.0
 memory of the NPU's own, where every 16 bytes of NHWC output are a burst that waits for the slow memory."""
 
 
-def views(step: Step) -> Iterator[View]:
+def views(step: Step) -> tuple[View, ...]:
     """Every view that a step reads or writes, inputs first."""
-    yield step.ifm
     if isinstance(step, ElementwiseStep) and step.ifm2 is not None:
-        yield step.ifm2
-    yield step.ofm
+        return step.ifm, step.ifm2, step.ofm
+    return step.ifm, step.ofm
 
 
-def reads(step: Step) -> Iterator[View]:
+def reads(step: Step) -> tuple[View, ...]:
     """Every view that a step reads."""
-    yield step.ifm
-    if isinstance(step, ElementwiseStep) and step.ifm2 is not None:
-        yield step.ifm2
+    return views(step)[:-1]
 
 
 def choose_layouts(steps: Iterable[Step], far: Collection[Storage] = ()) -> dict[Storage, Layout]:

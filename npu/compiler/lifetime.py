@@ -102,15 +102,19 @@ class _LifetimeRecorder:
                 self._touch(index, tensor.bytes, event)
 
     def touch_steps(self, steps: Sequence[Step], start: int) -> None:
+        spans = self._of_storage
         for event, step in enumerate(steps, start):
             for view in views(step):
-                self.touch_storage(view.storage, event)
+                span = spans.get(view.storage)
+                if span is None:
+                    self._touch_first(view.storage, event)
+                elif event > span[2]:
+                    span[2] = event
+                elif event < span[1]:
+                    span[1] = event
 
-    def touch_storage(self, storage: Storage, event: int) -> None:
-        span = self._of_storage.get(storage)
-        if span is not None:
-            _stretch(span, event)
-        elif storage.data is None:
+    def _touch_first(self, storage: Storage, event: int) -> None:
+        if storage.data is None:
             size = storage_bytes(storage, self._layouts.get(storage, Layout.NHWC))
             self._of_storage[storage] = self._touch(buffer_of(storage), size, event)
 
@@ -189,13 +193,13 @@ def _replaced_by_stripes(
         if len(positions) < 2 or storage.is_rolling or owner[target] != target or spans[target].first != start + positions[0]:
             continue
         if isinstance(first, ElementwiseStep):
-            is_replaced, ends, candidates = _is_replaced, range(positions[-1], positions[-1] + 1), reads(first)
+            is_replaced, ends = _is_replaced, range(positions[-1], positions[-1] + 1)
+            candidates = [view.storage for view in reads(first)]
         else:
             is_replaced, ends = _is_left_behind, range(positions[0], positions[-1])
-            candidates = (
-                view for step in steps[positions[0] : positions[-1]] for view in reads(step) if view.storage.is_boundary
-            )
-        for operand in dict.fromkeys(view.storage for view in candidates if view.storage.data is None):
+            users = steps[positions[0] : positions[-1]]
+            candidates = [view.storage for step in users for view in reads(step) if view.storage.is_boundary]
+        for operand in dict.fromkeys(storage for storage in candidates if storage.data is None):
             root = root_of(owner, buffer_of(operand))
             is_last = root != target and newest.get(root, operand) is operand and spans[root].last - start in ends
             if is_last and layouts[operand] is layouts[storage] and is_replaced(operand, storage, steps, positions):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from npu.compiler.allocate import Allocation, LiveRange, Packer, allocate, live_bytes
-from npu.compiler.fast_memory import choose_fast, room_for_maps
-from npu.compiler.ir import Storage
-from npu.compiler.lifetime import LogicalBuffer, PlanNode, share_in_place, shared_spans, trace_lifetimes
+from npu.compiler.fast_memory import FastBuffers, choose_fast, room_for_maps
+from npu.compiler.ir import Step, Storage
+from npu.compiler.lifetime import Lifetimes, LogicalBuffer, PlanNode, share_in_place, shared_spans, trace_lifetimes
 from npu.compiler.schedule import LARGEST_SLICE_BYTES, WORTH_MEMORY, Job
-from npu.compiler.staging import CopySpeed, StagingLimits, Transfer, TransferPlan, plan_transfers
+from npu.compiler.staging import CopySpeed, StagingLimits, Transfer, TransferPlan, TransferPlanner
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph
 from npu.hardware.variant import Variant
@@ -30,6 +31,10 @@ _STAGING_SHARE = 4
 """One part in so many of a separate fast memory may be slices, even if no map leaves room for them."""
 
 
+_Slices: TypeAlias = tuple[tuple[int, ...], ...]
+"""The first OFM channel of every job of every node: 0 where a step begins."""
+
+
 @dataclass(frozen=True, slots=True)
 class RegionOffset:
     """A byte offset in a region."""
@@ -43,8 +48,7 @@ class MemoryPlan:
     """Addresses of one graph. `transfers[i]` and `buffers[i]` belong to node i.
 
     `feature_bytes[e]` are the bytes of the arena that feature maps take at event e. `arena_end` and `fast_end` are where its
-    last buffers end, after those of graphs that lie before it. `maps_bytes` is what it would all take without copies, `cycles`
-    an estimate of those of the NPU.
+    last buffers end, after those of graphs that lie before it.
     """
 
     places: Mapping[LogicalBuffer, RegionOffset]
@@ -56,7 +60,39 @@ class MemoryPlan:
     fast_bytes: int
     arena_end: int
     fast_end: int
-    maps_bytes: int
+
+
+class MapPlan:
+    """Where feature maps lie: `slow` in the arena, `fast` in a memory of the NPU's own, spans of what has memory of its own.
+
+    `packer` holds those beside which copies of constants lie.
+    """
+
+    def __init__(self, lifetimes: Lifetimes, chosen: FastBuffers, *, separate: bool) -> None:
+        self.lifetimes, self.owner, self.fast = lifetimes, chosen.owner, chosen.spans
+        spans = shared_spans(lifetimes, chosen.owner)
+        self.slow = {buffer: span for buffer, span in spans.items() if buffer not in chosen.spans}
+        self.arena, self.cache = allocate(list(self.slow.values())), allocate(list(self.fast.values()))
+        self.packer = Packer(list(self.fast.values()), self.cache) if separate else Packer(list(self.slow.values()), self.arena)
+
+    @property
+    def bytes(self) -> int:
+        """Of all maps."""
+        return self.arena.total_bytes + self.cache.total_bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CopyPlan:
+    """Copies of constants besides the maps, what it all takes, and an estimate of the cycles of the NPU.
+
+    `arena` are new places of the maps where they were packed anew with the copies.
+    """
+
+    maps: MapPlan
+    transfers: tuple[tuple[Transfer, ...], ...]
+    arena: Allocation
+    arena_bytes: int
+    fast_bytes: int
     cycles: float
 
     @property
@@ -65,69 +101,93 @@ class MemoryPlan:
         return self.arena_bytes + self.fast_bytes
 
 
-def plan_memory(
-    graph: Graph,
-    nodes: Sequence[PlanNode],
-    jobs: Sequence[Sequence[Job]],
-    layouts: Mapping[Storage, Layout],
-    variant: Variant,
-    copies_bytes: int | None = None,
-    *,
-    arena_start: int = 0,
-    fast_start: int = 0,
-) -> MemoryPlan:
-    """Addresses of everything that `graph` needs, from `arena_start` of the arena and `fast_start` of the fast region on.
+class MemoryPlanner:
+    """Plans the memory of one graph; where maps lie is worked out once for each way in which steps are sliced."""
 
-    Copies of constants raise what the maps need by `copies_bytes` at most, or to what the memory mode gives.
-    """
-    works = [[job.step for job in row] for row in jobs]
-    lifetimes = trace_lifetimes(graph, nodes, works, layouts)
-    chosen = choose_fast(lifetimes, share_in_place(lifetimes, nodes, works, layouts), works, room_for_maps(variant.memory_mode))
-    owner, fast = chosen.owner, chosen.spans
-    groups = shared_spans(lifetimes, owner)
-    slow = {buffer: span for buffer, span in groups.items() if buffer not in fast}
-    arena, cache = allocate(list(slow.values())), allocate(list(fast.values()))
-    places = _places(slow, arena, Region.ARENA, arena_start) | _places(fast, cache, Region.FAST, fast_start)
-    separate = variant.memory_mode.has_separate_cache
-    limit = variant.memory_mode.arena_cache_bytes if separate else arena_budget(variant)
-    region, base = (Region.FAST, fast_start) if separate else (Region.ARENA, arena_start)
-    maps, allocation = (list(fast.values()), cache) if separate else (list(slow.values()), arena)
-    limits = _staging_limits(allocation.total_bytes, limit - base, jobs, copies_bytes, separate=separate)
-    starts, speed = lifetimes.starts, CopySpeed.on(variant)
+    def __init__(self, graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout], variant: Variant) -> None:
+        self.variant = variant
+        self._graph, self._nodes, self._layouts = graph, nodes, layouts
+        self._sharing: dict[_Slices, tuple[Lifetimes, dict[LogicalBuffer, LogicalBuffer]]] = {}
+        self._maps: dict[_Slices, MapPlan] = {}
 
-    def planned(*, is_ahead: bool) -> tuple[Packer, list[TransferPlan]]:
-        packer, rows = Packer(maps, allocation), zip(jobs, starts, strict=False)
-        return packer, [plan_transfers(row, start, packer, limits, speed, is_ahead=is_ahead) for row, start in rows]
+    def plan(
+        self, jobs: Sequence[Sequence[Job]], copies_bytes: int | None = None, *, arena_start: int = 0, fast_start: int = 0
+    ) -> MemoryPlan:
+        """Addresses of everything that the graph needs, from `arena_start` of the arena and `fast_start` of the fast region on.
 
-    packer, plans = planned(is_ahead=False)
-    if limits.late > limits.early and _waits(plans, jobs):
-        roomy, ahead = planned(is_ahead=True)
-        if _cycles(ahead) < (1 - WORTH_MEMORY) * _cycles(plans):
-            packer, plans = roomy, ahead
-    transfers = [plan.transfers for plan in plans]
-    staged = [LiveRange(t.constants.bytes, max(t.issue - 1, 0), t.last) for row in transfers for t in row]
-    everything = [*slow.values(), *staged]
-    least = max(arena.total_bytes * _NOTEWORTHY, max(live_bytes(everything, lifetimes.events), default=0) * _LOOSE)
-    if not separate and packer.total_bytes > least:
-        joint = allocate(everything)
-        if joint.total_bytes < packer.total_bytes:
-            packer = Packer(everything, joint)
-            places = _places(slow, joint, Region.ARENA, arena_start)
-            transfers = _moved(transfers, joint.offsets[len(slow) :])
-    arena_bytes, fast_bytes = (arena.total_bytes, packer.total_bytes) if separate else (packer.total_bytes, 0)
-    return MemoryPlan(
-        places={buffer: places[root] for buffer, root in owner.items()},
-        transfers=tuple(transfers),
-        buffers=tuple(tuple(RegionOffset(region, base + transfer.offset) for transfer in row) for row in transfers),
-        starts=starts,
-        feature_bytes=tuple(live_bytes(list(slow.values()), lifetimes.events)),
-        arena_bytes=arena_bytes,
-        fast_bytes=fast_bytes,
-        arena_end=arena_start + arena_bytes,
-        fast_end=fast_start + fast_bytes,
-        maps_bytes=arena.total_bytes + cache.total_bytes,
-        cycles=_cycles(plans),
-    )
+        Copies of constants raise what the maps need by `copies_bytes` at most, or to what the memory mode gives.
+        """
+        separate = self.variant.memory_mode.has_separate_cache
+        region, base = (Region.FAST, fast_start) if separate else (Region.ARENA, arena_start)
+        copies = self.copies(jobs, copies_bytes, base)
+        maps = copies.maps
+        places = _places(maps.slow, copies.arena, Region.ARENA, arena_start)
+        places |= _places(maps.fast, maps.cache, Region.FAST, fast_start)
+        return MemoryPlan(
+            places={buffer: places[root] for buffer, root in maps.owner.items()},
+            transfers=copies.transfers,
+            buffers=tuple(tuple(RegionOffset(region, base + transfer.offset) for transfer in row) for row in copies.transfers),
+            starts=maps.lifetimes.starts,
+            feature_bytes=tuple(live_bytes(list(maps.slow.values()), maps.lifetimes.events)),
+            arena_bytes=copies.arena_bytes,
+            fast_bytes=copies.fast_bytes,
+            arena_end=arena_start + copies.arena_bytes,
+            fast_end=fast_start + copies.fast_bytes,
+        )
+
+    def copies(self, jobs: Sequence[Sequence[Job]], copies_bytes: int | None = None, base: int = 0) -> CopyPlan:
+        """The same without addresses; in the memory of the copies the graph begins at `base`."""
+        maps, variant = self._map_plan(jobs), self.variant
+        lifetimes, arena, packer = maps.lifetimes, maps.arena, maps.packer
+        separate = variant.memory_mode.has_separate_cache
+        limit = variant.memory_mode.arena_cache_bytes if separate else arena_budget(variant)
+        allocation, speed = maps.cache if separate else arena, CopySpeed.on(variant)
+        limits = _staging_limits(allocation.total_bytes, limit - base, jobs, copies_bytes, separate=separate)
+        planners = [TransferPlanner(row, start, speed) for row, start in zip(jobs, lifetimes.starts, strict=False)]
+
+        def planned(*, is_ahead: bool) -> tuple[int, list[TransferPlan]]:
+            packer.clear()
+            plans = [planner.plan(packer, limits, is_ahead=is_ahead) for planner in planners]
+            return packer.total_bytes, plans
+
+        total_bytes, plans = planned(is_ahead=False)
+        if limits.late > limits.early and _waits(plans, jobs):
+            roomy_bytes, ahead = planned(is_ahead=True)
+            if _cycles(ahead) < (1 - WORTH_MEMORY) * _cycles(plans):
+                total_bytes, plans = roomy_bytes, ahead
+        transfers = [plan.transfers for plan in plans]
+        if not separate and total_bytes > arena.total_bytes * _NOTEWORTHY:
+            staged = [LiveRange(t.constants.bytes, max(t.issue - 1, 0), t.last) for row in transfers for t in row]
+            everything = [*maps.slow.values(), *staged]
+            joint = None
+            if total_bytes > max(live_bytes(everything, lifetimes.events), default=0) * _LOOSE:
+                joint = allocate(everything)
+            if joint is not None and joint.total_bytes < total_bytes:
+                arena, total_bytes = joint, joint.total_bytes
+                transfers = _moved(transfers, joint.offsets[len(maps.slow) :])
+        arena_bytes, fast_bytes = (arena.total_bytes, total_bytes) if separate else (total_bytes, 0)
+        return CopyPlan(maps, tuple(transfers), arena, arena_bytes, fast_bytes, _cycles(plans))
+
+    def sharing(
+        self, works: Sequence[Sequence[Step]], slices: _Slices | None = None
+    ) -> tuple[Lifetimes, Mapping[LogicalBuffer, LogicalBuffer]]:
+        """Lifetimes of what runs, and whose memory each buffer uses; without `slices` every step runs at one go."""
+        key = tuple((0,) * len(steps) for steps in works) if slices is None else slices
+        known = self._sharing.get(key)
+        if known is None:
+            lifetimes = trace_lifetimes(self._graph, self._nodes, works, self._layouts)
+            known = self._sharing[key] = lifetimes, share_in_place(lifetimes, self._nodes, works, self._layouts)
+        return known
+
+    def _map_plan(self, jobs: Sequence[Sequence[Job]]) -> MapPlan:
+        slices = tuple(tuple([job.channel for job in row]) for row in jobs)
+        known = self._maps.get(slices)
+        if known is None:
+            works, mode = [[job.step for job in row] for row in jobs], self.variant.memory_mode
+            lifetimes, owner = self.sharing(works, slices)
+            chosen = choose_fast(lifetimes, owner, works, room_for_maps(mode))
+            known = self._maps[slices] = MapPlan(lifetimes, chosen, separate=mode.has_separate_cache)
+        return known
 
 
 def _cycles(plans: Sequence[TransferPlan]) -> float:
@@ -176,10 +236,10 @@ def _moved(transfers: Sequence[tuple[Transfer, ...]], offsets: Sequence[int]) ->
 class StepRooms:
     """How many bytes staged constants may take at every step of every node."""
 
-    def __init__(self, graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout], variant: Variant) -> None:
-        works = [list(node.program.steps) if node.program else [] for node in nodes]
-        lifetimes = trace_lifetimes(graph, nodes, works, layouts)
-        groups = shared_spans(lifetimes, share_in_place(lifetimes, nodes, works, layouts))
+    def __init__(self, nodes: Sequence[PlanNode], planner: MemoryPlanner) -> None:
+        works, variant = [node.program.steps if node.program else () for node in nodes], planner.variant
+        lifetimes, owner = planner.sharing(works)
+        groups = shared_spans(lifetimes, owner)
         usage, budget = live_bytes(list(groups.values()), lifetimes.events), arena_budget(variant)
         least = max(usage, default=0) // _NEGLIGIBLE_SHARE
         if variant.memory_mode.has_separate_cache:

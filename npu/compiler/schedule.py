@@ -207,6 +207,7 @@ class StepProblems:
 
     def __init__(self, layouts: Mapping[Storage, Layout], far: Collection[Storage], chooser: BlockChooser) -> None:
         self.chooser = chooser
+        self.port = port_rate(chooser.variant, chooser.variant.memory_mode.constants)
         self._layouts, self._far = layouts, far
         self._known: dict[int, tuple[Step, Step, Forms]] = {}
         self._forms: dict[BlockProblem, Forms] = {}
@@ -227,7 +228,7 @@ class StepProblems:
         """The forms of a problem, the same ones for equal problems."""
         known = self._forms.get(problem)
         if known is None:
-            known = self._forms[problem] = Forms(self.chooser.known(problem), self.chooser)
+            known = self._forms[problem] = Forms(self.chooser.known(problem), self.chooser, self.port)
         return known
 
 
@@ -245,8 +246,7 @@ def make_jobs(
     `is_bound`: those who plan memory hold to it; else more is found for copies that save cycles.
     """
     jobs: list[Job] = []
-    chooser = problems.chooser
-    pace = Pace(port_rate(chooser.variant, chooser.variant.memory_mode.constants))
+    pace = Pace(problems.port)
     stripes, encodings = _rooms_by_shape(steps, rooms), _Encodings(constants)
     usual = {key: [max(own.items(), key=lambda shape: len(shape[1]))] for key, own in stripes.items() if len(own) > 1}
     spare = 0.0
@@ -263,7 +263,7 @@ def make_jobs(
                 encodings.add(usual_forms, step, _choose_form(usual_forms, min(given_rooms), pace, is_bound=is_bound))
             share = len(own[step.ofm.shape]) / sum(map(len, own.values()))
             form = encodings.cheapest(forms, step, _choose_form(forms, room, pace, is_bound=is_bound), pace, share)
-            spare = room - form.room(problem)
+            spare = room - form.room
             new = _convolution_jobs(step, problem, form, constants, table)
         else:
             spare, choice = room, forms.best
@@ -317,41 +317,44 @@ def _with_least_strides(step: Step) -> Step:
     return replace(step, kernel=replace(step.kernel, stride_y=stride_y, stride_x=stride_x))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Slicing:
-    """How an operation with constants is computed: channels and block of each slice, and how many of the first are copied."""
+    """How an operation with constants is computed: channels and block of each slice, and how many of the first are copied.
+
+    `copied` are the cycles of each copy and of the kernel that uses it. `in_place` are those for which each other slice keeps
+    the port that copies would take, and of its kernel. `room` is the bytes that copies take: two slices at a time.
+    """
 
     slices: tuple[tuple[int, BlockChoice], ...]
     staged: int
+    copied: tuple[tuple[float, float], ...]
+    in_place: tuple[tuple[float, float], ...]
+    room: float
 
     @property
     def is_staged(self) -> bool:
         """Whether all are copied."""
-        return self.staged == len(self.slices)
+        return not self.in_place
 
-    def room(self, problem: BlockProblem) -> float:
-        """Bytes that its copies take: two slices at a time."""
-        largest = sorted(count for count, _ in self.slices[: self.staged])[-2:]
-        return sum(largest) * problem.channel_bytes
+    def is_like(self, other: Slicing) -> bool:
+        """Whether slices, blocks and copies are the same."""
+        return self.slices == other.slices and self.staged == other.staged
 
-    def ends(self, pace: Pace, problem: BlockProblem) -> tuple[float, float]:
+    def ends(self, pace: Pace) -> tuple[float, float]:
         """When kernels and copies are free behind its last slice, as `Pace.after` has it; constants that are read in place pass
         the port that copies would take, and a kernel of less than the latency waits for them."""
-        kernel_free, engine_free, port = pace.kernel_free, pace.engine_free, pace.port
-        for number, (count, choice) in enumerate(self.slices):
-            size = count * problem.channel_bytes
-            if number < self.staged:
-                engine_free += (size + COMMAND_BYTES) / port.read + port.read_latency
-                kernel_free = max(kernel_free, engine_free) + choice.cycles + _JOB_CYCLES
-            else:
-                engine_free = max(engine_free, kernel_free) + size * plane_blocks(problem.ofm, choice) / port.read
-                late = port.read_latency if choice.cycles < port.read_latency else 0.0
-                kernel_free += late + choice.cycles + _JOB_CYCLES
+        kernel_free, engine_free = pace.kernel_free, pace.engine_free
+        for copy, cycles in self.copied:
+            engine_free += copy
+            kernel_free = (engine_free if engine_free > kernel_free else kernel_free) + cycles + _JOB_CYCLES
+        for read, cycles in self.in_place:
+            engine_free = (kernel_free if kernel_free > engine_free else engine_free) + read
+            kernel_free += cycles + _JOB_CYCLES
         return kernel_free, engine_free
 
-    def cycles(self, pace: Pace, problem: BlockProblem) -> float:
+    def cycles(self, pace: Pace) -> float:
         """How much later both are free."""
-        return max(self.ends(pace, problem)) - pace.end
+        return max(self.ends(pace)) - pace.end
 
 
 def _rooms_by_shape(steps: Sequence[Step], rooms: Sequence[int]) -> dict[int, dict[MapShape, list[int]]]:
@@ -366,8 +369,8 @@ def _rooms_by_shape(steps: Sequence[Step], rooms: Sequence[int]) -> dict[int, di
 class Forms:
     """What an operation can be cut into, worked out once for each problem: gathered rows and stripes ask again and again."""
 
-    def __init__(self, problem: BlockProblem, chooser: BlockChooser) -> None:
-        self.problem, self.chooser = problem, chooser
+    def __init__(self, problem: BlockProblem, chooser: BlockChooser, port: PortRate) -> None:
+        self.problem, self.chooser, self.port = problem, chooser, port
         self._copied: dict[tuple[int, int], Slicing] = {}
         self._alike: dict[int, tuple[Slicing, Slicing | None]] = {}
 
@@ -384,7 +387,7 @@ class Forms:
     @cached_property
     def kept(self) -> Slicing:
         """All channels at once, with constants in place."""
-        return Slicing(((self.problem.ofm[2], self.in_place),), staged=0)
+        return self.sliced(((self.problem.ofm[2], self.in_place),), staged=0)
 
     @cached_property
     def plane_blocks(self) -> int:
@@ -398,8 +401,21 @@ class Forms:
             counts = [min(depth, total - channel) for channel in range(0, total, depth)]
             choices = {count: self.chooser.choose(self.problem.part(count)) for count in dict.fromkeys(counts)}
             slices = tuple([(count, choices[count]) for count in counts])
-            known = self._copied[total, depth] = Slicing(slices, len(slices))
+            known = self._copied[total, depth] = self.sliced(slices, len(slices))
         return known
+
+    def sliced(self, slices: tuple[tuple[int, BlockChoice], ...], staged: int) -> Slicing:
+        """These slices with what they cost; the first `staged` are copied."""
+        size, port, ofm = self.problem.channel_bytes, self.port, self.problem.ofm
+        copied = [
+            ((count * size + COMMAND_BYTES) / port.read + port.read_latency, choice.cycles) for count, choice in slices[:staged]
+        ]
+        in_place = [
+            (count * size * plane_blocks(ofm, choice) / port.read, _late(choice, port) + choice.cycles)
+            for count, choice in slices[staged:]
+        ]
+        largest = sorted([count for count, _ in slices[:staged]])[-2:]
+        return Slicing(slices, staged, tuple(copied), tuple(in_place), sum(largest) * size)
 
     def alike(self, form: Slicing, *, is_staged: bool) -> Slicing | None:
         """The slices of a form with blocks for this operation; None if one of them has no such block."""
@@ -415,7 +431,7 @@ class Forms:
             if choice is None:
                 return None
             slices.append((count, choice))
-        return Slicing(tuple(slices), len(slices) if is_staged else 0)
+        return self.sliced(tuple(slices), len(slices) if is_staged else 0)
 
 
 class _Encodings:
@@ -427,9 +443,7 @@ class _Encodings:
 
     def add(self, forms: Forms, step: ConvolutionStep, form: Slicing) -> None:
         """Remembers a form of the step's weights."""
-        known = self._of(forms, step)
-        if form not in known:
-            known.append(form)
+        _keep(form, self._of(forms, step))
 
     def cheapest(self, forms: Forms, step: ConvolutionStep, own: Slicing, pace: Pace, share: float) -> Slicing:
         """The fastest form that reads weights as they are encoded, if there is one hardly slower than the step's own.
@@ -438,23 +452,32 @@ class _Encodings:
         """
         if 0 < own.staged < len(own.slices):
             return own
-        known, problem = self._of(forms, step), forms.problem
-        if known == [own]:
+        known = self._of(forms, step)
+        if len(known) == 1 and (known[0] is own or known[0].is_like(own)):
             return own
         alike = [(form, forms.alike(form, is_staged=own.is_staged)) for form in known]
-        room = own.room(problem)
-        others = [one for form, one in alike if one is not None and (form.is_staged or one.room(problem) <= room)]
-        costs = [other.cycles(pace, problem) for other in others]
+        others = [one for form, one in alike if one is not None and (form.is_staged or one.room <= own.room)]
+        costs = [other.cycles(pace) for other in others]
         best = own
-        if others and min(costs) <= own.cycles(pace, problem) * (1 + _WORTH_ENCODING_AGAIN / share):
+        if others and min(costs) <= own.cycles(pace) * (1 + _WORTH_ENCODING_AGAIN / share):
             best = others[costs.index(min(costs))]
-        if best not in known:
-            known.append(best)
+        _keep(best, known)
         return best
 
     def _of(self, forms: Forms, step: ConvolutionStep) -> list[Slicing]:
         key = (self._constants.digests_of(step.weights)[0], forms.problem.kernel, step.ifm.element.bits)
         return self._known.setdefault(key, [])
+
+
+def _late(choice: BlockChoice, port: PortRate) -> float:
+    """Cycles that a kernel waits for constants that it reads in place."""
+    return port.read_latency if choice.cycles < port.read_latency else 0.0
+
+
+def _keep(form: Slicing, known: list[Slicing]) -> None:
+    """Add a form to those that are known, unless there is one like it."""
+    if not any(form is one or form.is_like(one) for one in known):
+        known.append(form)
 
 
 def _convolution_jobs(
@@ -477,7 +500,7 @@ def _choose_form(forms: Forms, room: int, pace: Pace, *, is_bound: bool) -> Slic
     port from other copies, which shows only later; and where memory is bound, what needs more of it must be much
     faster. Copies of what is read once are made within reason only.
     """
-    problem, kept, mode = forms.problem, forms.kept, forms.chooser.variant.memory_mode
+    kept, mode = forms.kept, forms.chooser.variant.memory_mode
     is_read_once = forms.plane_blocks == 1
     if not mode.stages_weights:
         return kept
@@ -486,10 +509,10 @@ def _choose_form(forms: Forms, room: int, pace: Pace, *, is_bound: bool) -> Slic
     if is_read_once and room < 2 * SMALLEST_SLICE_BYTES:
         return kept
     copied = _cut(forms, room, pace)
-    needed = copied.room(problem)
+    needed = copied.room
     if is_read_once and needed > _MOST_ROOMS * room:
         return kept
-    in_place_cycles, copied_cycles = kept.cycles(pace, problem), copied.cycles(pace, problem)
+    in_place_cycles, copied_cycles = kept.cycles(pace), copied.cycles(pace)
     worth = 1.0
     if needed > room and is_bound:
         worth = _WORTH_SRAM
@@ -514,8 +537,8 @@ def _prefetched(forms: Forms, pace: Pace, most: int) -> Slicing | None:
     if count < total:
         rest = total - count
         in_place = chooser.choose(problem.part(rest, in_place=True))
-        form = Slicing((*form.slices, (rest, in_place)), form.staged)
-    saved = pace.kernel_free + forms.in_place.cycles + _JOB_CYCLES - form.ends(pace, problem)[0]
+        form = forms.sliced((*form.slices, (rest, in_place)), form.staged)
+    saved = pace.kernel_free + forms.in_place.cycles + _JOB_CYCLES - form.ends(pace)[0]
     return form if saved > max(_WORTH_PREFETCHING * forms.in_place.cycles, WORTH_MEMORY * pace.kernel_free) else None
 
 
@@ -542,12 +565,12 @@ def _cut(forms: Forms, room: int, pace: Pace) -> Slicing:
     if most < total:
         block = forms.chooser.choose(problem, depth_limit=most).block.depth
         in_blocks = forms.copied(total, most // block * block)
-        if _span(in_blocks, problem, pace) < _span(best, problem, pace) * _CLEARLY_FASTER:
+        if _span(in_blocks, pace) < _span(best, pace) * _CLEARLY_FASTER:
             best = in_blocks
-    while depth > unit and pace.is_engine_idle and _waits(best, problem, pace):
+    while depth > unit and pace.is_engine_idle and _waits(best, pace):
         depth = _even(total, depth // 2, unit)
         finer = forms.copied(total, depth)
-        if _span(finer, problem, pace) >= _span(best, problem, pace):
+        if _span(finer, pace) >= _span(best, pace):
             break
         best = finer
     return best
@@ -558,11 +581,11 @@ def _even(total: int, most: int, unit: int) -> int:
     return min(int(round_up(ceil_div(total, ceil_div(total, max(most, unit))), unit)), total)
 
 
-def _span(form: Slicing, problem: BlockProblem, pace: Pace) -> float:
+def _span(form: Slicing, pace: Pace) -> float:
     """Cycles until the last slice is done."""
-    return form.ends(pace, problem)[0] - pace.kernel_free
+    return form.ends(pace)[0] - pace.kernel_free
 
 
-def _waits(form: Slicing, problem: BlockProblem, pace: Pace) -> bool:
+def _waits(form: Slicing, pace: Pace) -> bool:
     """Whether any slice waits for its copy."""
-    return _span(form, problem, pace) > sum(choice.cycles + _JOB_CYCLES for _, choice in form.slices) + 1
+    return _span(form, pace) > sum(choice.cycles + _JOB_CYCLES for _, choice in form.slices) + 1

@@ -67,10 +67,8 @@ class TransferPlan:
     cycles: float = 0.0
 
 
-def plan_transfers(
-    jobs: Sequence[Job], start: int, packer: Packer, limits: StagingLimits, speed: CopySpeed, *, is_ahead: bool = False
-) -> TransferPlan:
-    """Transfers of one partition's staged slices. `jobs[i]` is event `start + i`.
+class TransferPlanner:
+    """Plans the transfers of one partition's staged slices. `jobs[i]` is event `start + i`.
 
     A transfer is issued as early as the DMA engine is idle by the estimate and its buffer fits below the early limit; where it
     can only be issued late it may lie anywhere below the other, and with `is_ahead` also as early as it takes that no kernel
@@ -78,39 +76,51 @@ def plan_transfers(
     that the kernel which may still run then is not waited for. Where the first kernel reads constants in place, these come
     before all copies: nothing runs that it could wait for meanwhile.
     """
-    uses = _uses(jobs)
-    rate, latency = speed.bytes_per_cycle, speed.latency_cycles
-    clock = list(accumulate((job.cycles for job in jobs), initial=0.0))
-    latest = _latest_starts(uses, clock, speed) if is_ahead else [math.inf] * len(uses)
-    transfers: list[Transfer] = []
-    kernel_free = engine_free = previous_start = 0.0
-    pending, left = 0, set[tuple[tuple[int, int], ...]]()
-    for event, job in enumerate(jobs):
-        while pending < len(uses):
-            constants, use, last = uses[pending]
-            is_due = use == event
-            if not is_due and (engine_free > kernel_free or (event == 0 and _reads_in_place(job))):
-                break
-            is_needed = is_due or (latest[pending] <= clock[event + 1] and not _is_port_taken(jobs, event, rate))
-            sizes = (limits.early, limits.late) if is_needed else (limits.early,)
-            offset = _place(packer, constants.bytes, start + event, start + last, sizes)
-            begin = previous_start
-            if offset is None and is_needed:
-                offset, begin = packer.place(LiveRange(constants.bytes, start + event, start + last), sizes[-1]), kernel_free
-            if offset is None and not is_due:
-                break
-            if offset is None:
-                left.add(constants.pieces)
-            else:
-                left.discard(constants.pieces)
-                engine_free = max(engine_free, begin) + (constants.bytes + COMMAND_BYTES) / rate + latency
-                transfers.append(Transfer(constants, offset, start + event, start + use, start + last))
-            pending += 1
-        ready = engine_free if transfers and transfers[-1].use <= start + event <= transfers[-1].last else 0.0
-        previous_start = max(kernel_free, ready)
-        is_left = job.constants is not None and job.constants.pieces in left
-        kernel_free = previous_start + (_cycles_in_place(job, rate) if is_left else job.cycles)
-    return TransferPlan(tuple(transfers), kernel_free)
+
+    def __init__(self, jobs: Sequence[Job], start: int, speed: CopySpeed) -> None:
+        self._jobs, self._start, self._speed = jobs, start, speed
+        self._uses = _uses(jobs)
+        self._port_cycles = [(use[0].bytes + COMMAND_BYTES) / speed.bytes_per_cycle for use in self._uses]
+        self._clock = list(accumulate((job.cycles for job in jobs), initial=0.0))
+
+    def plan(self, packer: Packer, limits: StagingLimits, *, is_ahead: bool = False) -> TransferPlan:
+        """The transfers, with buffers among those of the packer."""
+        uses, jobs, start = self._uses, self._jobs, self._start
+        rate, latency = self._speed.bytes_per_cycle, self._speed.latency_cycles
+        if not uses:
+            return TransferPlan((), self._clock[-1])
+        latest = _latest_starts(uses, self._clock, self._speed) if is_ahead else [math.inf] * len(uses)
+        transfers: list[Transfer] = []
+        kernel_free = engine_free = previous_start = 0.0
+        pending, end, last_use, left = 0, len(uses), (0, -1), set[tuple[tuple[int, int], ...]]()
+        for event, job in enumerate(jobs):
+            while pending < end:
+                constants, use, last = uses[pending]
+                is_due = use == event
+                if not is_due and (engine_free > kernel_free or (event == 0 and _reads_in_place(job))):
+                    break
+                is_needed = is_due or (latest[pending] <= self._clock[event + 1] and not _is_port_taken(jobs, event, rate))
+                sizes = (limits.early, limits.late) if is_needed else (limits.early,)
+                offset, begin = _place(packer, constants.bytes, start + event, start + last, sizes), previous_start
+                if offset is None and is_needed:
+                    offset = packer.place(LiveRange(constants.bytes, start + event, start + last), limits.late)
+                    begin = kernel_free
+                if offset is None and not is_due:
+                    break
+                if offset is None:
+                    left.add(constants.pieces)
+                else:
+                    left.discard(constants.pieces)
+                    engine_free = max(engine_free, begin) + self._port_cycles[pending] + latency
+                    transfers.append(Transfer(constants, offset, start + event, start + use, start + last))
+                    last_use = use, last
+                pending += 1
+            previous_start = kernel_free
+            if last_use[0] <= event <= last_use[1] and engine_free > kernel_free:
+                previous_start = engine_free
+            is_left = left and job.constants is not None and job.constants.pieces in left
+            kernel_free = previous_start + (_cycles_in_place(job, rate) if is_left else job.cycles)
+        return TransferPlan(tuple(transfers), kernel_free)
 
 
 def _cycles_in_place(job: Job, rate: float) -> float:

@@ -8,7 +8,6 @@ shapes, indices) is a parameter.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from enum import Enum
 from functools import cache, lru_cache
@@ -67,7 +66,6 @@ class OperandSchema:
         return self.inputs[position] if self.inputs else None
 
 
-_OPERAND = re.compile(r"(\w+)(?::([\w|]+))?(\??)(\*?)")
 _TYPES = {"i8": DType.INT8, "i16": DType.INT16, "i32": DType.INT32, "i64": DType.INT64}
 
 
@@ -75,14 +73,15 @@ _TYPES = {"i8": DType.INT8, "i16": DType.INT16, "i32": DType.INT32, "i64": DType
 def parse(text: str) -> OperandSchema:
     """The signature that a row of the operator table writes."""
     given, made = text.split("->")
-    inputs, outputs = (
-        tuple(
-            Operand(name, bool(may), bool(many), tuple(_TYPES[code] for code in types.split("|") if code))
-            for name, types, may, many in _OPERAND.findall(side)
-        )
-        for side in (given, made)
-    )
+    inputs, outputs = (tuple(_operand(word) for word in side.split()) for side in (given, made))
     return OperandSchema(inputs, outputs)
+
+
+def _operand(word: str) -> Operand:
+    """`name:types?*`, of which all but the name may be missing."""
+    text = word.removesuffix("*")
+    name, _, types = text.removesuffix("?").partition(":")
+    return Operand(name, text.endswith("?"), word.endswith("*"), tuple(_TYPES[code] for code in types.split("|") if code))
 
 
 @lru_cache(maxsize=256)

@@ -6,8 +6,8 @@ In a wheel they are package data at `npu/_configs`; in a checkout they are the t
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable
+from itertools import groupby
 from pathlib import Path
 
 from npu.errors import ConfigError
@@ -41,7 +41,7 @@ def is_shipped(path: Path) -> bool:
 
 def list_variants() -> tuple[str, ...]:
     """Names of the shipped variants, smallest array first."""
-    return tuple(sorted((path.stem for path in configs_folder().glob("*.yaml")), key=_natural))
+    return tuple(sorted(_stems("."), key=_natural))
 
 
 def list_examples() -> tuple[str, ...]:
@@ -111,7 +111,8 @@ def is_path(name: str | Path) -> bool:
 
 
 def _stems(folder: str) -> tuple[str, ...]:
-    return tuple(sorted(path.stem for path in (configs_folder() / folder).glob("*.yaml")))
+    names = os.listdir(configs_folder() / folder)
+    return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
 
 
 def _prefix(asked_by: ValueOrigin | None, key: str) -> str:
@@ -149,9 +150,11 @@ def _match(name: str, names: tuple[str, ...], prefix: Callable[[], str]) -> str:
 def _key(name: str) -> str:
     """Spelling without case, separators and Vela's product prefix, for systems; variants keep theirs by exact match."""
     text = name.strip().lower().replace("-", "_")
-    return re.sub(r"^ethos_u\d\d_(?=[a-z])", "", text).replace("_", "")
+    product, number, rest = text[:7], text[7:9], text[9:]
+    is_product = product == "ethos_u" and number.isdecimal() and rest[:1] == "_" and "a" <= rest[1:2] <= "z"
+    return (rest if is_product else text).replace("_", "")
 
 
 def _natural(name: str) -> tuple[tuple[bool, int, str], ...]:
-    parts = re.findall(r"\d+|\D+", name)
-    return tuple((part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts)
+    parts = [(is_number, "".join(part)) for is_number, part in groupby(name, str.isdecimal)]
+    return tuple((is_number, int(part) if is_number else 0, part) for is_number, part in parts)

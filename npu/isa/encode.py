@@ -6,7 +6,8 @@ A register write that would not change the register is left out, as every regist
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter, itemgetter
+from itertools import compress, count
+from operator import attrgetter, itemgetter, ne
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -42,8 +43,7 @@ class _SectionReader:
         """The registers of whose attributes one is another than before."""
         if before is None:
             return self.places
-        owners = [owner for owner, old, new in zip(self.owners, before, after, strict=True) if old != new]
-        return [self.places[number] for number in dict.fromkeys(owners)]
+        return [self.places[number] for number in dict.fromkeys(compress(self.owners, map(ne, before, after)))]
 
 
 def encode(operations: Sequence[Operation], variant: Variant) -> NDArray[np.uint32]:
@@ -159,27 +159,32 @@ class _Readers:
     def _reader(self, paths: Sequence[str], kind: type) -> Callable[[Any], tuple[Any, ...]]:
         """Function of the attributes at these paths of a record of type `kind`."""
         steps = [self._step(path, kind) for path in paths]
-        read = attrgetter(*(attribute for attribute, _ in steps), "__class__")
-        later = [(position, make) for position, (_, make) in enumerate(steps) if make is not None]
+        fixed = tuple(value for attribute, value in steps if not attribute)
+        read = attrgetter(*(attribute for attribute, _ in steps if attribute), "__class__", "__class__")  # a tuple of any size
+        moving, still = count(), count(len(steps) - len(fixed) + 2)
+        arrange = itemgetter(*(next(moving if attribute else still) for attribute, _ in steps), -1)
+        later = [(position, make) for position, (attribute, make) in enumerate(steps) if attribute and make is not None]
         if not later:
-            return lambda operation: read(operation)[:-1]
+            return lambda operation: arrange(read(operation) + fixed)[:-1]
 
         def read_all(operation: Any) -> tuple[Any, ...]:
-            values = list(read(operation)[:-1])
+            values = list(arrange(read(operation) + fixed)[:-1])
             for position, make in later:
                 values[position] = make(values[position])
             return tuple(values)
 
         return read_all
 
-    def _step(self, path: str, kind: type) -> tuple[str, Callable[[Any], Any] | None]:
-        """An attribute of a record of type `kind`, and what makes what stands at the path of it: 0 if that type has none."""
+    def _step(self, path: str, kind: type) -> tuple[str, Any]:
+        """An attribute of a record of type `kind`, and what makes what stands at the path of it, None if it does itself.
+
+        Without an attribute, what stands there for all records: of the variant, or 0 if that type has no such attribute.
+        """
         root, _, rest = path.partition(".")
         if root == "variant":
-            value = attrgetter(rest)(self._variant)
-            return "__class__", lambda _: value
+            return "", attrgetter(rest)(self._variant)
         if not hasattr(kind, root.partition("[")[0]):
-            return "__class__", lambda _: 0
+            return "", 0
         before, bracket, after = path.partition("[")
         return before, _element_reader(*after.split("]")) if bracket else None
 

@@ -41,6 +41,10 @@ MAX_EXTENT = 1 << 16
 """Largest height, width or depth of a feature map or a tile: what the registers can say."""
 _SIZES = ("height", "width", "depth", "tile_height_0", "tile_height_1", "tile_width_0")
 _SIZES_OF = attrgetter(*_SIZES)
+_EXTENTS = ("height", "width", "depth")
+_EXTENTS_OF = attrgetter(*_EXTENTS)
+_BANKS = ("ifm_end", "accumulator_start", "ifm2_start")
+_BANKS_OF = attrgetter(*_BANKS)
 
 
 def check_operation(operation: Operation, variant: Variant) -> None:
@@ -69,15 +73,13 @@ def _check_kernel_operation(operation: KernelOperation, variant: Variant) -> Non
     address_bits = variant.accelerator.address_bits
     _check_feature_map(operation.ifm, "IFM", address_bits)
     _check_feature_map(operation.ofm, "OFM", address_bits)
-    limit, ublock = variant.accelerator.max_block, variant.accelerator.ofm_ublock
-    for axis in ("height", "width", "depth"):
-        size, unit = getattr(operation.block, axis), getattr(ublock, axis)
-        if not 0 < size <= getattr(limit, axis):
-            raise _broken(f"block {axis}", f"in [1, {getattr(limit, axis)}]", size)
+    limits, units = _EXTENTS_OF(variant.accelerator.max_block), _EXTENTS_OF(variant.accelerator.ofm_ublock)
+    for axis, size, limit, unit in zip(_EXTENTS, _EXTENTS_OF(operation.block), limits, units, strict=True):
+        if not 0 < size <= limit:
+            raise _broken(f"block {axis}", f"in [1, {limit}]", size)
         if size % unit:
             raise _broken(f"block {axis}", f"a multiple of the micro-block's {unit}", size)
-    for name in ("ifm_end", "accumulator_start", "ifm2_start"):
-        bank = getattr(operation.shram, name)
+    for name, bank in zip(_BANKS, _BANKS_OF(operation.shram), strict=True):
         if not 0 <= bank <= variant.shram.banks:
             raise _broken(f"SHRAM {name}", f"in [0, {variant.shram.banks}]", bank)
     _check_activation(operation)

@@ -31,7 +31,8 @@ def _c_types(kind: ScalarType | ArrayType) -> list[type[Any]]:
 
 def caller(signature: KernelSignature, address: int, name: str) -> tuple[Callable[..., Any], Callable[..., Callable[[], Any]]]:
     """A Python function that calls the entry at an address, and one that makes such a call ready to be repeated."""
-    entry = ctypes.CFUNCTYPE(STATUS, *prototype(signature))(address)
+    kinds = prototype(signature)
+    entry = ctypes.CFUNCTYPE(STATUS, *kinds)(address)
     converters = [_converter(kind) for kind in signature.arguments]
     count = len(converters)
     results = type("Results", (ctypes.Structure,), {"_fields_": [(f"r{k}", _wide(r)) for k, r in enumerate(signature.returns)]})
@@ -62,7 +63,7 @@ def caller(signature: KernelSignature, address: int, name: str) -> tuple[Callabl
 
     def bind(*arguments: Any) -> Callable[[], Any]:
         out = results()
-        words = [kind(word) for kind, word in zip(prototype(signature), words_of(arguments), strict=False)]
+        words = [kind(word) for kind, word in zip(kinds, words_of(arguments), strict=False)]
         words += [ctypes.c_void_p(ctypes.addressof(out))] if returned else []
 
         def again(_kept: tuple[Any, ...] = arguments) -> Any:

@@ -22,7 +22,7 @@ WIDEST_TEXT = 120
 NARROWEST = 40
 """Columns below which nothing is laid out."""
 
-_STEERING = re.compile("(\x1b\\[[0-9;]*m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_STEERING = "(\x1b\\[[0-9;]*m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 """A colour (kept on a terminal that shows colours), or a character that is no text."""
 
 _ASCII = {ord("─"): "-", ord("…"): "~", ord("±"): "+-"}
@@ -39,8 +39,9 @@ def _encodes(encoding: str | None, text: str) -> bool:
 
 def say(text: str) -> None:
     """Write to standard output at once. UserError if it does not take the text; BrokenPipeError if nobody reads it."""
-    keeps_colour = is_coloured()
-    shown = _STEERING.sub(lambda match: match[0] if keeps_colour and match[1] else printable(match[0]), text)
+    shown, keeps_colour = text, is_coloured()
+    if not text.replace("\n", "").isprintable():
+        shown = re.sub(_STEERING, lambda match: match[0] if keeps_colour and match[1] else printable(match[0]), text)
     if not _encodes(sys.stdout.encoding, "".join(map(chr, _ASCII))):
         shown = shown.translate(_ASCII)
     try:

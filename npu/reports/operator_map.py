@@ -10,6 +10,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, field, replace
+from typing import Any
 
 from npu.compiler.compiled import CompiledModel
 from npu.errors import ModelError
@@ -41,6 +42,11 @@ class SourceOperator:
     macs: int
     violations: tuple[Violation, ...] = ()
     absorbed_into: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `asdict` makes it, which copies every value."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return values | {"violations": [asdict(one) for one in self.violations]}
 
 
 SURE, LIKELY, GUESSED = "certain", "likely", "a guess"
@@ -82,7 +88,7 @@ class OperatorMap:
         content = {
             "profile": self.profile,
             "made_for": self.made_for,
-            "operators": [asdict(operator) for operator in self.operators],
+            "operators": [operator.as_dict() for operator in self.operators],
             "sources": {str(index): list(sources) for index, sources in self.sources.items()},
         }
         return zlib.compress(json.dumps(content, separators=(",", ":"), sort_keys=True).encode(), 9)

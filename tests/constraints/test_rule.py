@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import numpy as np
@@ -79,3 +79,10 @@ def test_the_window_of_a_convolution_over_a_map_that_is_not_square() -> None:
     found = geometry(OpView(graph, graph.ops[0]))
     # rows: (5 - 1) * 2 + 5 - 9 = 4; columns: (7 - 1) * 3 + 5 - 20 = 3
     assert found == ((3, 5), (2, 3), (2, 1), (2, 1, 2, 2))
+
+
+def test_rules_are_put_together_for_the_operators_that_a_model_has() -> None:
+    profile = replace(PROFILE)
+    (graph,) = ops.conv().graphs
+    assert profile.violations(OpView(graph, graph.ops[0])) == ()
+    assert profile._of_kind.keys() == {"CONV_2D"} < set(profile.operators)

@@ -211,7 +211,8 @@ def channel_factors(builder: Builder, op: Op, source: int, weights: int) -> list
     ifm, ofm = builder.quantized(source), float(builder.scale(op.outputs[0]))
     if ifm.element is UINT8:
         return [float(ifm.scale * np.float32(scale)) / ofm for scale in scales]
-    return [float(ifm.scale) * float(scale) / ofm for scale in scales]
+    factor = float(ifm.scale)
+    return [factor * scale / ofm for scale in scales.tolist()]
 
 
 def _fully_connected_factors(builder: Builder, op: Op) -> list[float]:

@@ -12,7 +12,7 @@ from npu.compiler.ir import ConvolutionStep
 from npu.compiler.job_maker import JobMaker
 from npu.compiler.layout import choose_layouts
 from npu.compiler.lifetime import PlanNode
-from npu.compiler.memory import arena_budget, plan_memory
+from npu.compiler.memory import arena_budget
 from npu.compiler.schedule import StepEstimates
 from npu.compiler.spared_traffic import spare_traffic
 from npu.compiler.state import GraphState, State
@@ -71,6 +71,6 @@ def _draft(nodes: Sequence[PlanNode], graph: GraphState, state: State) -> tuple[
     """Bytes of a plan beyond the budget, and its cycles, by the expected size of constants."""
     layouts = choose_layouts(step for node in nodes if node.program for step in node.program.steps)
     constants = ExpectedConstants(state.constants, is_rounded=False)  # a copy that just does not fit is none
-    jobs = JobMaker(graph.graph, nodes, layouts, (), state.chooser).jobs(None, constants)
-    plan = plan_memory(graph.graph, nodes, jobs, layouts, state.variant)
+    maker = JobMaker(graph.graph, nodes, layouts, (), state.chooser)
+    plan = maker.copies(maker.jobs(None, constants), None)
     return max(plan.arena_bytes, arena_budget(state.variant)), plan.cycles

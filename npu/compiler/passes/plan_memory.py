@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from npu.compiler import memory
 from npu.compiler.state import GraphState, State
 from npu.graph.graph import Model
 from npu.graph.verify import called_graphs
@@ -16,10 +15,8 @@ def plan_memory(state: State) -> State:
     is_shared = _run_one_at_a_time(state.model)
     arena = fast = 0
     for graph in state.graphs:
-        plan = memory.plan_memory(
-            graph.graph, graph.nodes, graph.jobs, graph.layouts, state.variant, graph.copies_bytes,
-            arena_start=arena, fast_start=fast,
-        )  # fmt: skip
+        assert graph.job_maker is not None
+        plan = graph.job_maker.plan(graph.jobs, graph.copies_bytes, arena_start=arena, fast_start=fast)
         if not is_shared:
             arena, fast = plan.arena_end, plan.fast_end
         graphs.append(replace(graph, memory=plan))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from npu.compiler.goal import Goal
 from npu.compiler.job_maker import JobMaker
-from npu.compiler.memory import MemoryPlan, plan_memory
+from npu.compiler.memory import CopyPlan
 from npu.compiler.state import GraphState, State
 from npu.compiler.weights import ExpectedConstants
 
@@ -33,10 +33,10 @@ def price_copies(state: State) -> State:
 
 def _priced(graph: GraphState, state: State) -> GraphState:
     maker = JobMaker(graph.graph, graph.nodes, graph.layouts, graph.far, state.chooser)
-    return replace(graph, copies_bytes=_copies_bytes(graph, state, maker), job_maker=maker)
+    return replace(graph, copies_bytes=_copies_bytes(state, maker), job_maker=maker)
 
 
-def _copies_bytes(graph: GraphState, state: State, maker: JobMaker) -> int | None:
+def _copies_bytes(state: State, maker: JobMaker) -> int | None:
     if state.goal is Goal.SIZE:
         return 0
     mode = state.variant.memory_mode
@@ -46,22 +46,19 @@ def _copies_bytes(graph: GraphState, state: State, maker: JobMaker) -> int | Non
         return float(cycles * (given + size) ** PRICE_OF_MEMORY)
 
     constants = ExpectedConstants(state.constants)
-    free = _plan(graph, state, maker, constants, None)
-    best, chosen = cost(free.cycles, free.bytes), None
-    for share in _SHARES if free.bytes > free.maps_bytes else ():
-        copies_bytes = int(share * (free.bytes - free.maps_bytes))
-        if best <= cost(free.cycles, free.maps_bytes + copies_bytes) * _UNSURE:
+    free = _plan(maker, constants, None)
+    best, chosen, maps_bytes = cost(free.cycles, free.bytes), None, free.maps.bytes
+    for share in _SHARES if free.bytes > maps_bytes else ():
+        copies_bytes = int(share * (free.bytes - maps_bytes))
+        if best <= cost(free.cycles, maps_bytes + copies_bytes) * _UNSURE:
             break  # not even if it took no more cycles
-        plan = _plan(graph, state, maker, constants, copies_bytes)
+        plan = _plan(maker, constants, copies_bytes)
         own = cost(plan.cycles, plan.bytes) * _UNSURE
         if own < best:
             best, chosen = own, copies_bytes
     return chosen
 
 
-def _plan(
-    graph: GraphState, state: State, maker: JobMaker, constants: ExpectedConstants, copies_bytes: int | None
-) -> MemoryPlan:
+def _plan(maker: JobMaker, constants: ExpectedConstants, copies_bytes: int | None) -> CopyPlan:
     """The plan by the expected size of constants, of which nothing is encoded yet. What is drafted does not count as done."""
-    jobs = maker.jobs(copies_bytes, constants)
-    return plan_memory(graph.graph, graph.nodes, jobs, graph.layouts, state.variant, copies_bytes)
+    return maker.copies(maker.jobs(copies_bytes, constants), copies_bytes)

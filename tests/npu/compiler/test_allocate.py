@@ -81,3 +81,12 @@ def test_the_hill_climb_finds_a_packing_that_no_single_order_of_size_gives() -> 
 
 def test_nothing_takes_no_memory() -> None:
     assert allocate([]) == Allocation((), 0)
+
+
+def test_what_was_added_can_be_taken_out_again() -> None:
+    packer = Packer([LiveRange(160, 0, 3)], Allocation((0,), 160))
+    buffers = [LiveRange(16 * count, 1, 2) for count in range(1, 99)]  # more than there is room for at first
+    first = [packer.place(buffer, 1 << 20) for buffer in buffers]
+    packer.clear()
+    assert packer.total_bytes == 160
+    assert [packer.place(buffer, 1 << 20) for buffer in buffers] == first

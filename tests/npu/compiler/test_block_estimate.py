@@ -11,6 +11,7 @@ import pytest
 
 import npu
 from npu.api import time_model
+from npu.compiler.block_config import BlockChooser
 from npu.compiler.block_estimate import BlockProblem, BlockSearch
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Model
@@ -18,6 +19,7 @@ from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Variant
 from npu.isa.operations import Block, Convolution, KernelOperation, KernelWindow, Stop, Traversal, WeightedOperation
 from npu.isa.shram import Work, buffers_of, shram_layout
+from npu.native.kernel import Kernel
 from npu.tflite.writer import write_model
 from sim.timing import schedule
 
@@ -35,6 +37,9 @@ MODELS = {
     "average": pool(ifm=(1, 12, 12, 40)),
     "addition": binary("ADD", ((1, 16, 16, 40), (1, 16, 16, 40))),
 }
+
+
+BIND = Kernel.bind
 
 
 def kernels_of(model: Model, target: str) -> list[KernelOperation]:
@@ -120,3 +125,23 @@ def test_slices_of_a_map_without_bricks_are_written_pixel_by_pixel() -> None:
     )
     block, part = Block(8, 16, 16), replace(whole, ofm_map_depth=34)
     assert cycles_with(part, block, variant) > 2 * cycles_with(whole, block, variant)
+
+
+def test_the_search_is_made_ready_once_for_most_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To bind its arrays takes longer than a search."""
+    bound: list[int] = []
+    monkeypatch.setattr(Kernel, "bind", lambda kernel, *given: bound.append(1) or BIND(kernel, *given))
+    chooser = BlockChooser(load_variant("ethos-u55-128"))
+    for side in (1, 3, 5, 7):
+        for depth in (8, 64, 128):
+            chooser.choose(
+                BlockProblem(
+                    work=Work.CONVOLUTION,
+                    ofm=(8, 8, 16),
+                    ifm_depth=depth,
+                    ifm_bits=8,
+                    ofm_bits=8,
+                    kernel=KernelWindow(side, side),
+                )
+            )
+    assert len(bound) == 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import npu
+from npu.compiler.memory import CopyPlan, MemoryPlanner
 from npu.graph import attributes as at
 from npu.graph.attributes import FusedActivation, Padding
 from npu.graph.graph import Model
@@ -68,3 +71,18 @@ def test_a_stripe_of_another_height_does_not_have_its_weights_encoded_once_more(
         for goal in ("size", "performance")
     ]
     assert sizes[0] <= 1.03 * sizes[1]
+
+
+def test_drafts_with_the_same_slices_share_where_maps_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan is that of the last draft: only copies of constants are placed anew."""
+    drafts: list[CopyPlan] = []
+    copies = MemoryPlanner.copies
+
+    def noted(self: MemoryPlanner, *given: Any) -> CopyPlan:
+        drafts.append(copies(self, *given))
+        return drafts[-1]
+
+    monkeypatch.setattr(MemoryPlanner, "copies", noted)
+    npu.compile(write_model(pointwise_pair(64, 64, 48)), target="ethos-u55-128")
+    assert len(drafts) > 1
+    assert len({draft.maps for draft in drafts}) < len(drafts)

@@ -180,6 +180,22 @@ def test_a_library_changes_with_all_that_its_kernels_use() -> None:
     assert "sim.functional.kernels.rows" not in files
 
 
+def test_modules_are_told_from_all_forms_of_imports() -> None:
+    source = b"""import npu.errors
+import os, sys
+from npu.native import (
+    cpu,
+    link as joined,
+)
+    from sim import trace
+from os import path
+word = "what is important: import npu"
+"""
+    named = set(sources._imported(source))
+    assert {"npu.errors", "npu.native", "npu.native.cpu", "npu.native.link", "sim", "sim.trace"} <= named
+    assert not any(name.startswith(("os", "sys", "path")) for name in named)
+
+
 def test_every_module_with_kernels_belongs_to_a_group() -> None:
     for path in [*ROOT.glob("npu/**/*.py"), *ROOT.glob("sim/**/*.py")]:
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)

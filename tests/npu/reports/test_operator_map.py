@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ import pytest
 from npu.api import compile
 from npu.errors import ModelError
 from npu.graph.graph import Model
-from npu.reports.operator_map import METADATA_NAME, stored_map
+from npu.graph.placement import Violation
+from npu.reports.operator_map import METADATA_NAME, SourceOperator, stored_map
 from npu.tflite.reader import read_model
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits.tflite"
@@ -63,3 +64,8 @@ def test_the_map_that_the_compiler_writes_is_taken(compiled: Model) -> None:
 def test_what_is_no_map_at_all_is_refused(content: bytes, compiled: Model) -> None:
     with pytest.raises(ModelError, match="must be the operator map that this compiler writes"):
         stored_map(replace(compiled, metadata={METADATA_NAME: zlib.compress(content)}), "f.tflite")
+
+
+def test_an_operator_is_kept_as_all_of_its_fields() -> None:
+    operator = SourceOperator(3, "ADD", "sum", "cpu", 7, (Violation("R", "m", "l", "v"),), 5)
+    assert operator.as_dict() == asdict(operator) | {"violations": [BREACH]}
