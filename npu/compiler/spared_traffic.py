@@ -48,11 +48,13 @@ def spare_traffic(
 
     Where they do not fit it all the same they have as many stripes as there can be, and it may be faster to begin `uncut`.
     """
-    estimates = StepEstimates(chooser)
-    plan = _spared(graph, _planned(graph, tuple(cut), estimates), estimates)
+    far, estimates = _far_maps(graph, cut, chooser), StepEstimates(chooser)
+    if not far:
+        return cut
+    plan = _spared(graph, _planned(tuple(cut), far, estimates), estimates)
     if not plan.far or list(uncut) == list(cut):
         return plan.nodes
-    anew = _spared(graph, _planned(graph, tuple(uncut), estimates), estimates)
+    anew = _spared(graph, _planned(tuple(uncut), _far_maps(graph, uncut, chooser), estimates), estimates)
     return anew.nodes if anew.cycles < plan.cycles * (1 - _WORTH_ANEW) else plan.nodes
 
 
@@ -71,10 +73,14 @@ def _spared(graph: Graph, plan: _Plan, estimates: StepEstimates) -> _Plan:
     return plan
 
 
-def _planned(graph: Graph, nodes: tuple[PlanNode, ...], estimates: StepEstimates) -> _Plan:
+def _planned(nodes: tuple[PlanNode, ...], far: frozenset[Storage], estimates: StepEstimates) -> _Plan:
     steps = [step for node in nodes for step in _steps(node)]
-    far = far_maps(graph, nodes, choose_layouts(steps), room_for_maps(estimates.chooser.variant.memory_mode))
     return _Plan(nodes, far, _cycles(steps, estimates, far))
+
+
+def _far_maps(graph: Graph, nodes: Sequence[PlanNode], chooser: BlockChooser) -> frozenset[Storage]:
+    layouts = choose_layouts(step for node in nodes for step in _steps(node))
+    return far_maps(graph, nodes, layouts, room_for_maps(chooser.variant.memory_mode))
 
 
 def _cycles(steps: Sequence[Step], estimates: StepEstimates, far: frozenset[Storage]) -> float:
@@ -101,7 +107,8 @@ def _better(graph: Graph, plan: _Plan, number: int, steps: tuple[Step, ...] | No
     if steps is None or program is None:
         return None
     node = replace(plan.nodes[number], program=replace(program, steps=steps))
-    changed = _planned(graph, (*plan.nodes[:number], node, *plan.nodes[number + 1 :]), estimates)
+    nodes = (*plan.nodes[:number], node, *plan.nodes[number + 1 :])
+    changed = _planned(nodes, _far_maps(graph, nodes, estimates.chooser), estimates)
     return changed if changed.cycles < plan.cycles else None
 
 

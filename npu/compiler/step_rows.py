@@ -17,6 +17,7 @@ from npu.compiler.lifetime import LogicalBuffer, buffer_of, is_rows
 from npu.graph.graph import ABSENT, Graph
 from npu.isa.operations import Layout, PoolingMode
 from npu.layouts import BRICK_DEPTH
+from npu.memo import cached_property
 
 RowTable = npt.NDArray[Any]
 _NO_VIEW = (-1, 0, 1, 0, 0, 0, 0, 0, 0, 0)
@@ -109,13 +110,16 @@ class LineChains:
     """Chains of steps that can be computed in stripes of rows, because the next step alone reads a map between them."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        tables = StepTables(steps)
-        self._steps = np.array([tables.row(step) for step in steps], STEP)
-        self._maps, self._chains, self._made = tables.map_rows(), np.zeros(MOST_CHAINS, CHAIN), np.zeros(MOST_STEPS, np.int64)
+        self._given, self._chains, self._made = steps, np.zeros(MOST_CHAINS, CHAIN), np.zeros(MOST_STEPS, np.int64)
+
+    @cached_property
+    def _rows(self) -> tuple[RowTable, RowTable]:
+        tables = StepTables(self._given)
+        return np.array([tables.row(step) for step in self._given], STEP), tables.map_rows()
 
     def around(self, number: int) -> list[tuple[int, int]]:
         """First and last step of every one that has step `number` or a neighbour of it in it."""
-        count = list_chains(self._steps, self._maps, 0, len(self._steps), number, 0, self._chains, self._made)
+        count = list_chains(*self._rows, 0, len(self._given), number, 0, self._chains, self._made)
         chains = self._chains[:count]
         return list(zip(chains["first"].tolist(), chains["last"].tolist(), strict=True))
 

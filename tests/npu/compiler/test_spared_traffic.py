@@ -7,6 +7,7 @@ import pytest
 
 import npu
 from npu.compiler.goal import Goal
+from npu.compiler.schedule import StepEstimates
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes
 from npu.graph.dtype import DType
@@ -105,3 +106,14 @@ def test_maps_that_do_not_fit_the_cache_in_any_stripes_are_not_cut_into_single_r
     cycles = npu.time_model(npu.compile(content, session=session()).content, session=session()).report.totals.total_cycles
     assert cycles is not None
     assert cycles < 700_000  # rows one by one, each window of five read anew: 816,664
+
+
+def test_nothing_is_estimated_where_every_map_finds_room_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("estimated")
+
+    monkeypatch.setattr(StepEstimates, "__call__", refuse)
+    with pytest.raises(AssertionError, match="estimated"):
+        kernels(with_fork(2))
+    roomy = Session(Hardware("ethos-u65-256", arena_cache_bytes=1 << 21))
+    assert npu.compile(with_fork(2), session=roomy).compiled_model.partitions
