@@ -30,6 +30,8 @@ _ALLOWED_PEAKS = (1.0, 1.02, 1.05, 1.1, 1.16, 1.3)
 """Peaks relative to the smallest one that are looked at where memory counts more than cycles."""
 _WORTH_OF_PEAK = 1.0
 """Half the memory is worth so many doublings of the cycles."""
+_ALIKE = 1.005
+"""Of plans of which none is worth so much more than another by the estimate, the smallest is taken."""
 
 
 def fit_budget(
@@ -79,11 +81,14 @@ def fit_least(
         if plan.peak <= smallest.peak * allowed:
             tried.append(plan)
 
-    def cost(cut: tuple[list[PlanNode], int]) -> tuple[float, int]:
-        total, peak = sum(cycles(node.program.steps) for node in cut[0] if node.program), cut[1]
-        return total * peak**_WORTH_OF_PEAK, peak
-
-    return min(((search.nodes(plan), plan.peak) for plan in dict.fromkeys(tried)), key=cost)[0]
+    plans = [(search.nodes(plan), plan.peak) for plan in dict.fromkeys(tried)]
+    costs = [sum(cycles(node.program.steps) for node in cut if node.program) * peak**_WORTH_OF_PEAK for cut, peak in plans]
+    alike = [
+        (peak, cost, number)
+        for number, ((_, peak), cost) in enumerate(zip(plans, costs, strict=True))
+        if cost <= min(costs) * _ALIKE
+    ]
+    return plans[min(alike)[2]][0]
 
 
 def _closest(search: CascadeSearch, budget: int, progress: Progress | None) -> CutPlan:

@@ -29,6 +29,7 @@ from npu.isa.operations import (
 )
 from npu.records import replace
 
+from tests.naive.live_maps import live_maps
 from tests.naive.steps import execute
 
 RANDOM = np.random.default_rng(3)
@@ -262,6 +263,24 @@ def test_a_little_more_than_the_least_memory_is_taken_where_it_halves_the_cycles
     cheap = fit_least(small, whole, lambda steps: 1.0)
     assert peak(least) <= peak(cheap) < peak(chosen) <= 1.5 * peak(cheap)
     assert rows_made(chosen) < rows_made(least)
+
+
+def test_of_plans_that_are_worth_the_same_but_for_the_estimate_the_smallest_is_taken() -> None:
+    tensors = tuple(Tensor(f"t{i}", (24, 4, 1), DType.INT8) for i in range(2))
+    small, whole = Graph("g", tensors, (Op("CUSTOM", (0,), (1,)),), (0,), (1,)), long_chain()
+    peaks: set[int] = set()
+
+    def reached(steps: Sequence[Step]) -> int:
+        return max(live_maps(small, [PlanNode((0,), replace(whole, steps=tuple(steps)))]).usage)
+
+    def cycles(steps: Sequence[Step]) -> float:
+        """A thousandth less than in inverse proportion to a larger peak."""
+        peaks.add(reached(steps))
+        return float(reached(steps) ** -1.001)
+
+    (node,) = fit_least(small, [PlanNode((0,), whole)], cycles)
+    assert node.program is not None
+    assert reached(node.program.steps) == min(peaks) < max(peaks)
 
 
 def squeeze_and_excite() -> Program:
