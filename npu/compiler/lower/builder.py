@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
+from npu.compiler.block_config import BlockChooser
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, StepWeights, Storage, View
 from npu.compiler.lower.activation_tables import ELEMENTS, Quantized, as_bytes, joined, result_of
 from npu.compiler.lower.admit import LoweringError
@@ -17,6 +19,7 @@ from npu.compiler.lower.fusions import Fusions
 from npu.compiler.lower.geometry import as_shape, crop, fold_shape
 from npu.compiler.lower.quantize import RECTIFIERS, activation_range
 from npu.compiler.lower.relabel import without_relabelings
+from npu.compiler.schedule import describe
 from npu.errors import CompileError
 from npu.graph.attributes import FusedActivation
 from npu.graph.graph import Graph, Op, Tensor
@@ -28,6 +31,7 @@ from npu.isa.operations import (
     ElementwiseMode,
     IfmPadding,
     KernelWindow,
+    Layout,
     PoolingMode,
     Rounding,
     Scale,
@@ -44,6 +48,8 @@ if TYPE_CHECKING:
 
 IDENTITY = Scale(1, 0)
 """A scale that changes nothing."""
+STEP_CYCLES = 500
+"""What one more operation costs, roughly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +91,8 @@ class _StepEnds(TypedDict):
 class Builder:
     """Collects the steps of a partition. `index` is the operator that is being lowered.
 
-    `saves_memory`: more steps are made where they need less memory at a time.
+    `saves_memory`: more steps are made where they need less memory at a time. `chooser` prices ways to make steps; None if
+    the smallest memory is wanted, not the fewest cycles.
     """
 
     def __init__(
@@ -96,8 +103,10 @@ class Builder:
         lstm_gates: LstmGates = LstmGates.EXACT,
         *,
         saves_memory: bool = False,
+        chooser: BlockChooser | None = None,
     ) -> None:
         self.graph = graph
+        self.chooser = chooser
         self.fusions = fusions
         self.variant = variant
         self.lstm_gates = lstm_gates
@@ -231,6 +240,26 @@ class Builder:
         """Append a step; one of larger maps than the registers can say (only steps on single positions are) in pieces."""
         for offset in itertools.product(*(range(0, extent, MAX_EXTENT) for extent in step.ofm.shape)):
             self._steps.append(step if max(step.ofm.shape) <= MAX_EXTENT else _piece(step, as_shape(offset)))
+
+    def make_cheapest(self, ways: Sequence[Callable[[], None]]) -> None:
+        """Append the steps of the way, of several that compute the same, which takes the fewest cycles by the estimate.
+
+        Without a chooser of blocks that is the first one.
+        """
+        if (chooser := self.chooser) is not None and len(ways) > 1:
+            layouts = defaultdict[Storage, Layout](lambda: Layout.NHWC)  # as maps of few channels are
+
+            def cycles(step: Step) -> float:
+                return chooser.choose(describe(step, layouts, self.variant.memory_mode)).cycles + STEP_CYCLES
+
+            before, tried = self._steps, list[list[Step]]()
+            for make in ways:
+                self._steps = []
+                make()
+                tried.append(self._steps)
+            self._steps = before + min(tried, key=lambda steps: sum(map(cycles, steps)))
+        else:
+            ways[0]()
 
     def convolve(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Op, Quantization, Tensor
 from npu.isa.operations import INT8, INT16, UINT8, IfmPadding, KernelWindow, Rounding
 from npu.layouts import BRICK_DEPTH
+from npu.records import replace
 
 Carried: TypeAlias = Sequence[tuple[int, int]]
 """What a PAD puts before and after the rows, and the columns."""
@@ -90,32 +92,42 @@ def _emit_window(
     ifm = builder.input(source, zero_point)
     if height == kernel.stride_y == 1 and ifm.shape[0] == batch * oh:  # no row sees another, so images are rows of one
         batch, oh = 1, batch * oh
-    has_columns, has_rows = _stacks(builder, values, ifm, (oh, ow), kernel)
-    if has_columns:
-        values = values.reshape(len(values), height, 1, width * depth)
-    if has_rows:
-        values = values.transpose(0, 2, 1, 3).reshape(len(values), 1, values.shape[2], -1)
-    is_depthwise = is_depthwise and values.shape[3] == 1  # one channel with its columns or rows behind it has several
     rounding = accumulator_rounding(builder, op.inputs[0], _bias(op))
     weights = make_weights(builder, op, values, _bias(op), channel_factors(builder, op, *op.inputs[:2]), rounding)
     finish = builder.finish(op)
-    for x, y in zip(images(ifm, batch), images(builder.result(finish), batch), strict=True):
-        whole = SlidingWindow(x, y, kernel, window_padding(x, (oh, ow), kernel, options.padding, carried))
-        whole = columns_to_depth(builder, whole) if has_columns else whole
-        whole = rows_to_depth(builder, whole) if has_rows else whole
-        for window in split_window(builder, op, whole):
-            part, padding = legal_padding(builder, window.ifm, window.padding, zero_point)
-            for group, ofm, own in _groups(part, window.ofm, weights, is_depthwise=is_depthwise):
-                builder.convolve(
-                    group,
-                    ofm,
-                    own,
-                    finish=finish,
-                    rounding=rounding,
-                    kernel=window.kernel,
-                    padding=padding,
-                    is_depthwise=is_depthwise,
-                )
+    windows = [
+        SlidingWindow(x, y, kernel, window_padding(x, (oh, ow), kernel, options.padding, carried))
+        for x, y in zip(images(ifm, batch), images(builder.result(finish), batch), strict=True)
+    ]
+
+    def make(has_columns: bool, has_rows: bool) -> None:
+        own_values = values.reshape(len(values), height, 1, width * depth) if has_columns else values
+        if has_rows:
+            own_values = own_values.transpose(0, 2, 1, 3).reshape(len(values), 1, own_values.shape[2], -1)
+        by_channel = is_depthwise and own_values.shape[3] == 1  # one channel with its columns or rows behind it has several
+        for whole in windows:
+            whole = columns_to_depth(builder, whole) if has_columns else whole
+            whole = rows_to_depth(builder, whole) if has_rows else whole
+            for window in split_window(builder, op, whole):
+                part, padding = legal_padding(builder, window.ifm, window.padding, zero_point)
+                own_weights = replace(weights, values=own_values)
+                for group, ofm, own in _groups(part, window.ofm, own_weights, is_depthwise=by_channel):
+                    builder.convolve(
+                        group,
+                        ofm,
+                        own,
+                        finish=finish,
+                        rounding=rounding,
+                        kernel=window.kernel,
+                        padding=padding,
+                        is_depthwise=by_channel,
+                    )
+
+    has_columns, has_rows = _stacks(builder, values, ifm, (oh, ow), kernel)
+    ways = [(has_columns, has_rows)]
+    if not has_columns and _may_stack_columns(values, windows[0]):
+        ways.append((True, has_rows))
+    builder.make_cheapest([partial(make, *way) for way in ways])
 
 
 def _stacks(
@@ -131,6 +143,16 @@ def _stacks(
     has_columns = kernel.stride_x > most and kernel.dilation_x == 1
     copied = values[0].size * height * (width if has_columns else ifm.shape[1])
     return has_columns, kernel.stride_y > most and kernel.dilation_y == 1 and copied < (height - 1) * values.size
+
+
+def _may_stack_columns(values: npt.NDArray[np.int16], window: SlidingWindow) -> bool:
+    """Whether columns that are near may become channels: the MAC array takes eight at a time, of which there are fewer."""
+    kernel, depth = window.kernel, window.ifm.shape[2]
+    return kernel.width > 1 and kernel.dilation_x == 1 and depth < _ARRAY_CHANNELS and values.shape[3] == depth
+
+
+_ARRAY_CHANNELS = 8
+"""Input channels that the MAC array takes together."""
 
 
 def _groups(ifm: View, ofm: View, weights: StepWeights, *, is_depthwise: bool) -> Iterator[tuple[View, View, StepWeights]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from npu.compiler.block_config import BlockChooser
 from npu.compiler.ir import Program
 from npu.compiler.lower.admit import LoweringError, check_operator
 from npu.compiler.lower.builder import Builder
@@ -25,6 +26,7 @@ def lower_partition(
     lstm_gates: LstmGates = LstmGates.EXACT,
     *,
     saves_memory: bool = False,
+    chooser: BlockChooser | None = None,
 ) -> Program:
     """Return the steps that compute the operators `ops` (indices into `graph.ops`, execution order) on `variant`.
 
@@ -39,7 +41,7 @@ def lower_partition(
             raise LoweringError(index, graph.ops[index], "must be one that the NPU can run, see LOWERED")
         check_operator(graph, index, lowering.limit, needs_options=lowering.needs_options)
     fusions = find_fusions(graph, computed, largest_padding(variant)[0], elements_apart(variant))
-    builder = Builder(graph, fusions, variant, lstm_gates, saves_memory=saves_memory)
+    builder = Builder(graph, fusions, variant, lstm_gates, saves_memory=saves_memory, chooser=chooser)
     for index in computed:
         if index not in fusions.carrier:
             builder.index = index

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.ir import StepWeights, View
-from npu.compiler.lower.builder import Builder, Finish
+from npu.compiler.lower.builder import STEP_CYCLES, Builder, Finish
 from npu.compiler.lower.convolution import accumulator_rounding, channel_factors, make_weights, weight_values
 from npu.compiler.lower.geometry import crop, images, needed_after, same_padding
 from npu.compiler.lower.windows import spread
@@ -25,9 +25,6 @@ from npu.graph.graph import ABSENT, Op
 from npu.isa.operations import IfmPadding, KernelWindow, Rounding, Upscale
 from npu.machine.rules import ceil_div
 from npu.records import dataclass, replace
-
-_STEP_CYCLES = 500
-"""What one more operation costs, roughly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +106,7 @@ def _cycles(builder: Builder, values: npt.NDArray[np.int16], axes: Sequence[_Sid
     taps = math.prod(sum(phase.taps for phase in axis.phases()) for axis in axes)
     steps = math.prod(min(axis.stride, axis.output) for axis in axes)
     multiplied: int = outputs * taps * values.shape[0] * values.shape[3]
-    return steps * _STEP_CYCLES + multiplied / builder.variant.accelerator.macs_per_cycle
+    return steps * STEP_CYCLES + multiplied / builder.variant.accelerator.macs_per_cycle
 
 
 def _convolve_upscaled(

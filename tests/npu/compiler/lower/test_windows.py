@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import npu
+from npu.compiler.block_config import BlockChooser
+from npu.compiler.ir import ConvolutionStep, Step
 from npu.compiler.lower.admit import LoweringError
+from npu.compiler.lower.partition import lower_partition
 from npu.compiler.lower.windows import MOST_WINDOWS
 from npu.graph import attributes as at
 from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import is_npu_job
+from npu.graph.graph import Graph
 from npu.tflite.reader import read_model
 
 from tests.support.builder import ModelBuilder
 from tests.support.interpreters import run
 from tests.support.litert import random_inputs, run_reference
-from tests.support.lowering import assert_exact, lowered
+from tests.support.lowering import assert_exact, lowered, variant
 
 Rng = np.random.Generator
 SEEDS = range(12)
@@ -96,6 +100,28 @@ CASES: dict[str, Callable[[Rng], bytes]] = {
     "far rows and columns of one channel": lambda rng: window(
         rng, "DEPTHWISE_CONV_2D", DType.INT16, channels=1, strides=(4, 5)
     ),
+    **{
+        f"far {kind} {dtype.name} {strides}": lambda rng, k=kind, t=dtype, s=strides: window(
+            rng, k, t, strides=s, channels=int(rng.integers(1, 40)), batch=int(rng.integers(1, 3))
+        )
+        for kind in KINDS[2:]
+        for dtype in (DType.INT8, DType.UINT8, DType.INT16)
+        for strides in ((4, 4), (1, 4), (5, 1), (4, 2))
+    },
+    **{
+        f"near columns of {channels} channels, {kind}": lambda rng, k=kind, c=channels: window(
+            rng,
+            k,
+            DType.INT8,
+            channels=c,
+            units=16,
+            kernel=(int(rng.integers(1, 11)), int(rng.integers(2, 9))),
+            batch=2,
+            strides=two(rng, 4),
+        )
+        for channels in (1, 3)
+        for kind in KINDS[:2]
+    },
     "dilations over more than 64 rows": lambda rng: window(
         rng, "CONV_2D", DType.INT8, channels=2, dilations=(int(rng.integers(22, 130)), int(rng.integers(1, 4)))
     ),
@@ -134,7 +160,39 @@ def test_compiled_files_are_exact(case: str, target: str, tmp_path: Path) -> Non
 def test_what_takes_too_many_windows_is_refused() -> None:
     b = ModelBuilder()
     x = b.input((1, 200, 200, 3), DType.INT8, scale=0.05)
-    options = at.Pool2DOptions(Padding.VALID, 4, 4, 4, 4)
-    b.output(b.op("MAX_POOL_2D", [x], (1, 50, 50, 3), DType.INT8, 0.05, attributes=options))
+    options = at.Pool2DOptions(Padding.SAME, 4, 4, 5, 5)
+    b.output(b.op("AVERAGE_POOL_2D", [x], (1, 50, 50, 3), DType.INT8, 0.05, attributes=options))
     with pytest.raises(LoweringError, match=f"at most {MOST_WINDOWS} windows, got 2500"):
         lowered(b.graph())
+
+
+@pytest.mark.parametrize(("kind", "element"), [("MAX_POOL_2D", DType.INT16), ("AVERAGE_POOL_2D", DType.UINT8)])
+def test_far_windows_without_padding_are_pooled_along_one_axis_after_the_other(kind: str, element: DType) -> None:
+    b = ModelBuilder()
+    x = b.input((1, 128, 128, 8), element, scale=0.05)
+    b.output(b.op(kind, [x], (1, 32, 32, 8), element, 0.05, attributes=at.Pool2DOptions(Padding.VALID, 4, 4, 4, 4)))
+    steps = _steps(b.graph(), BlockChooser(variant()))
+    assert len(steps) == 16  # four rows at a time, then their columns; a window for every output would be 1,024
+    assert max(step.ofm.storage.bytes for step in steps if step.ofm.storage.name.endswith("rows")) <= 1 << 13
+
+
+def test_columns_of_few_channels_become_channels_where_the_estimate_is_less() -> None:
+    kernels = {}
+    for size, padding in ((64, Padding.VALID), (64, Padding.SAME), (8, Padding.SAME)):
+        b = ModelBuilder()
+        x = b.input((1, size, size, 1), DType.INT8, scale=0.05)
+        kernel = b.constant(np.ones((16, 4, 8, 1), np.int8), scale=[0.01] * 16, zero_point=[0] * 16, axis=0)
+        out = (size - 3, size - 7) if padding is Padding.VALID else (size, size)
+        options = at.Conv2DOptions(padding, 1, 1)
+        b.output(b.op("CONV_2D", [x, kernel, -1], (1, *out, 16), DType.INT8, 0.1, attributes=options))
+        kernels[size, padding] = [step.kernel.width for step in _convolutions(b.graph(), BlockChooser(variant()))]
+        assert [step.kernel.width for step in _convolutions(b.graph(), None)] == [8]  # for the least memory
+    assert kernels == {(64, Padding.VALID): [1], (64, Padding.SAME): [1], (8, Padding.SAME): [8]}
+
+
+def _convolutions(graph: Graph, chooser: BlockChooser | None) -> list[ConvolutionStep]:
+    return [step for step in _steps(graph, chooser) if isinstance(step, ConvolutionStep)]
+
+
+def _steps(graph: Graph, chooser: BlockChooser | None) -> Sequence[Step]:
+    return lower_partition(graph, range(len(graph.ops)), variant(), chooser=chooser).steps
