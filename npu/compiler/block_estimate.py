@@ -194,7 +194,7 @@ def _map_row(
     shape: MapShape, element_bytes: int, map_depth: int, port: tuple[int, int], *, is_bricked: bool
 ) -> tuple[int, ...]:
     """A feature map of an OPERATION row; `port` is its number and the bytes of a burst there."""
-    stride_y, stride_x, _ = dense_steps(shape[1], max(map_depth, shape[2]), element_bytes, is_bricked=is_bricked)
+    stride_y, stride_x, _ = dense_steps(shape[1], map_depth or shape[2], element_bytes, is_bricked=is_bricked)
     known = {
         "height": shape[0],
         "width": shape[1],

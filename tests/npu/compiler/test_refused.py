@@ -111,10 +111,10 @@ def test_an_operator_without_scale_is_named_by_its_tensor() -> None:
 
 
 def test_an_operator_that_only_fails_with_its_neighbours_is_the_one_of_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lower(graph: Graph, ops: Sequence[int], variant: Variant, lstm_gates: LstmGates, *, saves_memory: bool) -> Program:
+    def lower(graph: Graph, ops: Sequence[int], variant: Variant, lstm_gates: LstmGates, **options: Any) -> Program:
         if len(ops) > 1:
             raise LoweringError(1, graph.ops[1], "must stand alone")
-        return lower_partition(graph, ops, variant, lstm_gates, saves_memory=saves_memory)
+        return lower_partition(graph, ops, variant, lstm_gates, **options)
 
     monkeypatch.setattr(lower_partitions, "lower_partition", lower)
     b = ModelBuilder()
