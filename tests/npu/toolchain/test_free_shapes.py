@@ -37,7 +37,7 @@ def test_nothing_is_said_of_the_array_where_the_traffic_bounds() -> None:
 
 def test_the_saving_is_that_of_the_whole_operator_where_its_channels_are_cut() -> None:
     def cycles(channels: int) -> ExplainedOperator:
-        model = single_ops.conv(ifm=(1, 49, 10, 1), kernel=(10, 4), out_channels=channels)
+        model = single_ops.conv(ifm=(1, 49, 10, 8), kernel=(10, 4), out_channels=channels)
         return explain_model(write_model(model), "ethos-u55-128").operators[0]
 
     usual = cycles(140)
