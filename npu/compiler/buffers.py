@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from npu.compiler.ir import ElementwiseStep
-from npu.compiler.schedule import Job
+from npu.compiler.jobs import Job
 from npu.hardware.variant import Shram
 from npu.isa.operations import AccumulatorFormat, ShramLayout
 from npu.records import dataclass, replace

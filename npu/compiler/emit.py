@@ -12,12 +12,12 @@ from npu.compiler.buffers import common_layouts
 from npu.compiler.compiled import NO_SOURCE
 from npu.compiler.dependencies import insert_waits
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, View, WindowStep
+from npu.compiler.jobs import Job
 from npu.compiler.kept_strides import keep_ignored_strides
 from npu.compiler.layout import feature_map
 from npu.compiler.lifetime import LogicalBuffer, buffer_of
 from npu.compiler.lut import TableSlot, TableSlots, TableUse
 from npu.compiler.memory import RegionOffset
-from npu.compiler.schedule import Job
 from npu.compiler.staging import Transfer
 from npu.compiler.weights import Constants, WeightSlice
 from npu.errors import CompileError

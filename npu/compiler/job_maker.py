@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from npu.compiler.block_config import BlockChooser
 from npu.compiler.ir import Storage
+from npu.compiler.jobs import Job, make_jobs
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.memory import CopyPlan, MemoryPlan, MemoryPlanner, StepRooms
-from npu.compiler.schedule import Job, StepProblems, make_jobs
+from npu.compiler.step_problems import StepProblems
 from npu.compiler.weights import Constants, ExpectedConstants
 from npu.graph.graph import Graph
 from npu.isa.operations import Layout

@@ -9,8 +9,9 @@ from typing import TypeAlias
 from npu.compiler.allocate import Allocation, LiveRange, Packer, allocate, live_bytes
 from npu.compiler.fast_memory import FastBuffers, choose_fast, room_for_maps
 from npu.compiler.ir import Step, Storage
+from npu.compiler.jobs import Job
 from npu.compiler.lifetime import Lifetimes, LogicalBuffer, PlanNode, share_in_place, shared_spans, trace_lifetimes
-from npu.compiler.schedule import LARGEST_SLICE_BYTES, WORTH_MEMORY, Job
+from npu.compiler.slicing import LARGEST_SLICE_BYTES, WORTH_MEMORY
 from npu.compiler.staging import CopySpeed, StagingLimits, Transfer, TransferPlan, TransferPlanner
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph

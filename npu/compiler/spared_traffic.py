@@ -13,7 +13,7 @@ from npu.compiler.fast_memory import far_maps, room_for_maps
 from npu.compiler.ir import ConvolutionStep, Step, Storage
 from npu.compiler.layout import choose_layouts, storage_bytes
 from npu.compiler.lifetime import PlanNode
-from npu.compiler.schedule import StepEstimates
+from npu.compiler.step_problems import StepEstimates
 from npu.compiler.step_rows import LineChains
 from npu.compiler.stripes import RollingRows, in_stripes
 from npu.graph.graph import Graph

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from npu.compiler.allocate import LiveRange, Packer
-from npu.compiler.schedule import COMMAND_BYTES, Job, plane_blocks
+from npu.compiler.jobs import Job
+from npu.compiler.pace import COMMAND_BYTES
+from npu.compiler.slicing import plane_blocks
 from npu.compiler.weights import WeightSlice
 from npu.hardware.variant import Variant
 from npu.machine.port_rates import port_rate

@@ -10,9 +10,9 @@ from npu.compiler.container import Rebuilt
 from npu.compiler.goal import Goal
 from npu.compiler.ir import Step, Storage
 from npu.compiler.job_maker import JobMaker
+from npu.compiler.jobs import Job
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.memory import MemoryPlan
-from npu.compiler.schedule import Job
 from npu.compiler.weights import Constants
 from npu.graph.graph import Graph, Model
 from npu.graph.placement import Placement, Violation

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, View, WindowStep
+from npu.compiler.jobs import Job
 from npu.compiler.layout import views
 from npu.compiler.lifetime import LogicalBuffer, PlanNode, buffer_of
 from npu.compiler.memory import MemoryPlan, RegionOffset
-from npu.compiler.schedule import Job
 from npu.compiler.state import GraphState, NodeStream, State
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph

@@ -19,7 +19,7 @@ from npu.compiler.lower.fusions import Fusions
 from npu.compiler.lower.geometry import as_shape, crop, fold_shape
 from npu.compiler.lower.quantize import RECTIFIERS, activation_range
 from npu.compiler.lower.relabel import without_relabelings
-from npu.compiler.schedule import describe
+from npu.compiler.step_problems import describe
 from npu.errors import CompileError
 from npu.graph.attributes import FusedActivation
 from npu.graph.graph import Graph, Op, Tensor

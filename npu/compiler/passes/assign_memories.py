@@ -10,8 +10,8 @@ from npu.compiler.fast_memory import far_maps, room_for_maps
 from npu.compiler.ir import Step, Storage
 from npu.compiler.layout import choose_layouts, views
 from npu.compiler.pointwise import shape_forms
-from npu.compiler.schedule import describe
 from npu.compiler.state import GraphState, State
+from npu.compiler.step_problems import describe
 from npu.isa.operations import Layout
 
 

@@ -9,8 +9,8 @@ from npu.compiler.block_config import BlockChooser
 from npu.compiler.goal import Goal
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, Storage, View
 from npu.compiler.layout import reads
-from npu.compiler.schedule import describe
 from npu.compiler.state import GraphState, State
+from npu.compiler.step_problems import describe
 from npu.hardware.variant import MemoryMode
 from npu.isa.operations import Layout, PoolingMode, Rounding, Scale
 

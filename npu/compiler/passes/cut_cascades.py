@@ -13,9 +13,9 @@ from npu.compiler.job_maker import JobMaker
 from npu.compiler.layout import choose_layouts
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.memory import arena_budget
-from npu.compiler.schedule import StepEstimates
 from npu.compiler.spared_traffic import spare_traffic
 from npu.compiler.state import GraphState, State
+from npu.compiler.step_problems import StepEstimates
 from npu.compiler.weights import ExpectedConstants
 
 _SURE = 0.95

@@ -9,8 +9,8 @@ from npu.compiler.block_config import BlockChooser
 from npu.compiler.ir import Step
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.pointwise import shape_forms
-from npu.compiler.schedule import describe
 from npu.compiler.state import GraphState, State
+from npu.compiler.step_problems import describe
 from npu.layouts import MapShape
 from npu.records import dataclass
 

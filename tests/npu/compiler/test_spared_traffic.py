@@ -7,7 +7,7 @@ import pytest
 
 import npu
 from npu.compiler.goal import Goal
-from npu.compiler.schedule import StepEstimates
+from npu.compiler.step_problems import StepEstimates
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes
 from npu.graph.dtype import DType

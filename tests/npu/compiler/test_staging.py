@@ -11,7 +11,7 @@ import pytest
 import npu
 from npu.compiler.compiled import Usage
 from npu.compiler.goal import Goal
-from npu.compiler.schedule import LARGEST_SLICE_BYTES
+from npu.compiler.slicing import LARGEST_SLICE_BYTES
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import Region

@@ -1,0 +1,145 @@
+"""From steps to jobs: a job is one kernel operation with its block, OFM channels and constants, without addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npu.compiler.block_config import BlockChoice
+from npu.compiler.block_estimate import BlockProblem
+from npu.compiler.ir import ConvolutionStep, Step
+from npu.compiler.pace import Pace
+from npu.compiler.slicing import SMALLEST_SLICE_BYTES, Forms, Slicing, choose_form
+from npu.compiler.step_problems import StepProblems
+from npu.compiler.weights import Constants, ExpectedConstants, WeightSlice
+from npu.isa.operations import AccumulatorFormat, KernelWindow
+from npu.layouts import MapShape
+from npu.progress import Progress, counted
+from npu.records import dataclass, replace
+
+_WORTH_ENCODING_AGAIN = 0.1
+"""The part of the cycles of all stripes of weights by which a second encoding of them must shorten those that use it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """One kernel operation: OFM channels [channel, channel + depth) of `step`.
+
+    `constants` are its weight streams and scale records in the read-only region, `is_staged` says whether they are copied
+    ahead of use; `table` is the read-only offset of its look-up table. `cycles` is an estimate.
+    """
+
+    step: Step
+    choice: BlockChoice
+    accumulator: AccumulatorFormat
+    channel: int
+    depth: int
+    constants: WeightSlice | None
+    is_staged: bool
+    table: int | None
+    cycles: float
+
+
+def make_jobs(
+    steps: Sequence[Step],
+    rooms: Sequence[int],
+    problems: StepProblems,
+    constants: Constants | ExpectedConstants,
+    progress: Progress | None = None,
+    *,
+    is_bound: bool = False,
+) -> list[Job]:
+    """The jobs of `steps` in order; `rooms[i]` is how many bytes step i may spend on staged constants.
+
+    `is_bound`: those who plan memory hold to it; else more is found for copies that save cycles.
+    """
+    jobs: list[Job] = []
+    pace = Pace(problems.port)
+    stripes, encodings = _rooms_by_shape(steps, rooms), _Encodings(constants)
+    usual = {key: [max(own.items(), key=lambda shape: len(shape[1]))] for key, own in stripes.items() if len(own) > 1}
+    spare = 0.0
+    for given, room in zip(counted(steps, "blocks and weights of steps", progress), rooms, strict=True):
+        step, forms = problems.of(given, constants)
+        problem = forms.problem
+        table = constants.add(step.lut.tobytes()) if step.lut is not None else None
+        if isinstance(step, ConvolutionStep):
+            has_lead = not is_bound or spare >= SMALLEST_SLICE_BYTES
+            pace = pace if has_lead else pace.without_lead
+            own = stripes[id(step.weights)]
+            for shape, given_rooms in usual.pop(id(step.weights), ()):
+                usual_forms = problems.forms(replace(problem, ofm=shape))
+                encodings.add(usual_forms, step, choose_form(usual_forms, min(given_rooms), pace, is_bound=is_bound))
+            share = len(own[step.ofm.shape]) / sum(map(len, own.values()))
+            form = encodings.cheapest(forms, step, choose_form(forms, room, pace, is_bound=is_bound), pace, share)
+            spare = room - form.room
+            new = _convolution_jobs(step, problem, form, constants, table)
+        else:
+            spare, choice = room, forms.best
+            new = [Job(step, choice, problem.accumulator, 0, step.ofm.shape[2], None, False, table, choice.cycles)]
+        for job in new:
+            size = job.constants.bytes if job.constants else 0
+            pace = pace.after(job.cycles, size if job.is_staged else 0, 0 if job.is_staged else size)
+        jobs += new
+    return jobs
+
+
+def _rooms_by_shape(steps: Sequence[Step], rooms: Sequence[int]) -> dict[int, dict[MapShape, list[int]]]:
+    """By the identity of weights and the OFM shape of stripes that use them: the rooms of these stripes."""
+    by_shape: dict[int, dict[MapShape, list[int]]] = {}
+    for step, room in zip(steps, rooms, strict=True):
+        if isinstance(step, ConvolutionStep):
+            by_shape.setdefault(id(step.weights), {}).setdefault(step.ofm.shape, []).append(room)
+    return by_shape
+
+
+class _Encodings:
+    """How weights have been sliced and encoded so far: stripes, and operators that share tensors, can use them again."""
+
+    def __init__(self, constants: Constants | ExpectedConstants) -> None:
+        self._constants = constants
+        self._known: dict[tuple[bytes, KernelWindow, int], list[Slicing]] = {}
+
+    def add(self, forms: Forms, step: ConvolutionStep, form: Slicing) -> None:
+        """Remembers a form of the step's weights."""
+        _keep(form, self._of(forms, step))
+
+    def cheapest(self, forms: Forms, step: ConvolutionStep, own: Slicing, pace: Pace, share: float) -> Slicing:
+        """The fastest form that reads weights as they are encoded, if there is one hardly slower than the step's own.
+
+        `share`: of the stripes that use the weights, how many have this problem.
+        """
+        if 0 < own.staged < len(own.slices):
+            return own
+        known = self._of(forms, step)
+        if len(known) == 1 and (known[0] is own or known[0].is_like(own)):
+            return own
+        alike = [(form, forms.alike(form, is_staged=own.is_staged)) for form in known]
+        others = [one for form, one in alike if one is not None and (form.is_staged or one.room <= own.room)]
+        costs = [other.cycles(pace) for other in others]
+        best = own
+        if others and min(costs) <= own.cycles(pace) * (1 + _WORTH_ENCODING_AGAIN / share):
+            best = others[costs.index(min(costs))]
+        _keep(best, known)
+        return best
+
+    def _of(self, forms: Forms, step: ConvolutionStep) -> list[Slicing]:
+        key = (self._constants.digests_of(step.weights)[0], forms.problem.kernel, step.ifm.element.bits)
+        return self._known.setdefault(key, [])
+
+
+def _keep(form: Slicing, known: list[Slicing]) -> None:
+    """Add a form to those that are known, unless there is one like it."""
+    if not any(form is one or form.is_like(one) for one in known):
+        known.append(form)
+
+
+def _convolution_jobs(
+    step: ConvolutionStep, problem: BlockProblem, form: Slicing, constants: Constants | ExpectedConstants, table: int | None
+) -> list[Job]:
+    jobs, channel = [], 0
+    for number, (count, choice) in enumerate(form.slices):
+        encoded = constants.add_weights(
+            step.weights, slice(channel, channel + count), choice, step, is_depthwise=step.is_depthwise
+        )
+        jobs.append(Job(step, choice, problem.accumulator, channel, count, encoded, number < form.staged, table, choice.cycles))
+        channel += count
+    return jobs

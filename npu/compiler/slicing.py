@@ -1,0 +1,250 @@
+"""What an operation with constants is cut into: slices of its channels, their blocks, and which constants are copied."""
+
+from __future__ import annotations
+
+from npu.compiler.block_config import BlockChoice, BlockChooser
+from npu.compiler.block_estimate import BlockProblem
+from npu.compiler.pace import COMMAND_BYTES, JOB_CYCLES, Pace
+from npu.layouts import MapShape
+from npu.machine.port_rates import PortRate
+from npu.machine.rules import ceil_div, round_up
+from npu.memo import cached_property
+from npu.records import dataclass
+
+LARGEST_SLICE_BYTES = 32 * 1024
+"""A weight slice is not made longer than this: its transfer must hide behind one or two kernels."""
+
+SMALLEST_SLICE_BYTES = 5 * 1024
+"""Below this a further cut costs more kernel starts than it saves memory."""
+
+_CLEARLY_FASTER = 0.97
+"""Slices of whole blocks are the more uneven ones: they need more memory at a time."""
+
+_WORTH_SRAM = 3.0
+"""How many times the cycles of copied constants those in place may take where SRAM counts more."""
+
+_WORTH_READING_AGAIN = 0.8
+"""The same for constants that are read again and again although there is room for copies."""
+
+_MOST_PREFETCHED_BYTES = 128 * 1024
+"""Copies that are made while the port of the constants is idle take no more than this."""
+
+_WORTH_PREFETCHING = 0.1
+"""Such copies save at least this part of the operation's own cycles."""
+
+WORTH_MEMORY = 0.01
+"""Copies that take memory which maps leave free save at least this part of the cycles so far."""
+
+_MOST_ROOMS = 2
+"""Copies of constants that are read once may take so many times the room there is: slices are whole blocks of channels."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slicing:
+    """How an operation with constants is computed: channels and block of each slice, and how many of the first are copied.
+
+    `copied` are the cycles of each copy and of the kernel that uses it. `in_place` are those for which each other slice keeps
+    the port that copies would take, and of its kernel. `room` is the bytes that copies take: two slices at a time.
+    """
+
+    slices: tuple[tuple[int, BlockChoice], ...]
+    staged: int
+    copied: tuple[tuple[float, float], ...]
+    in_place: tuple[tuple[float, float], ...]
+    room: float
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether all are copied."""
+        return not self.in_place
+
+    def is_like(self, other: Slicing) -> bool:
+        """Whether slices, blocks and copies are the same."""
+        return self.slices == other.slices and self.staged == other.staged
+
+    def ends(self, pace: Pace) -> tuple[float, float]:
+        """When kernels and copies are free behind its last slice, as `Pace.after` has it; constants that are read in place pass
+        the port that copies would take, and a kernel of less than the latency waits for them."""
+        kernel_free, engine_free = pace.kernel_free, pace.engine_free
+        for copy, cycles in self.copied:
+            engine_free += copy
+            kernel_free = (engine_free if engine_free > kernel_free else kernel_free) + cycles + JOB_CYCLES
+        for read, cycles in self.in_place:
+            engine_free = (kernel_free if kernel_free > engine_free else engine_free) + read
+            kernel_free += cycles + JOB_CYCLES
+        return kernel_free, engine_free
+
+    def cycles(self, pace: Pace) -> float:
+        """How much later both are free."""
+        return max(self.ends(pace)) - pace.end
+
+
+class Forms:
+    """What an operation can be cut into, worked out once for each problem: gathered rows and stripes ask again and again."""
+
+    def __init__(self, problem: BlockProblem, chooser: BlockChooser, port: PortRate) -> None:
+        self.problem, self.chooser, self.port = problem, chooser, port
+        self._copied: dict[tuple[int, int], Slicing] = {}
+        self._alike: dict[int, tuple[Slicing, Slicing | None]] = {}
+
+    @cached_property
+    def best(self) -> BlockChoice:
+        """The block of the whole operation, its constants copied if it has any."""
+        return self.chooser.choose(self.problem)
+
+    @cached_property
+    def in_place(self) -> BlockChoice:
+        """The block of the whole operation where its constants stay where they are."""
+        return self.chooser.choose(self.problem.part(self.problem.ofm[2], in_place=True))
+
+    @cached_property
+    def kept(self) -> Slicing:
+        """All channels at once, with constants in place."""
+        return self.sliced(((self.problem.ofm[2], self.in_place),), staged=0)
+
+    @cached_property
+    def plane_blocks(self) -> int:
+        """Blocks of a plane where constants are in place."""
+        return plane_blocks(self.problem.ofm, self.in_place)
+
+    def copied(self, total: int, depth: int) -> Slicing:
+        """Slices of `depth` channels of the first `total`, and what is left of them, all of them copied."""
+        known = self._copied.get((total, depth))
+        if known is None:
+            counts = [min(depth, total - channel) for channel in range(0, total, depth)]
+            choices = {count: self.chooser.choose(self.problem.part(count)) for count in dict.fromkeys(counts)}
+            slices = tuple([(count, choices[count]) for count in counts])
+            known = self._copied[total, depth] = self.sliced(slices, len(slices))
+        return known
+
+    def sliced(self, slices: tuple[tuple[int, BlockChoice], ...], staged: int) -> Slicing:
+        """These slices with what they cost; the first `staged` are copied."""
+        size, port, ofm = self.problem.channel_bytes, self.port, self.problem.ofm
+        copied = [
+            ((count * size + COMMAND_BYTES) / port.read + port.read_latency, choice.cycles) for count, choice in slices[:staged]
+        ]
+        in_place = [
+            (count * size * plane_blocks(ofm, choice) / port.read, _late(choice, port) + choice.cycles)
+            for count, choice in slices[staged:]
+        ]
+        largest = sorted([count for count, _ in slices[:staged]])[-2:]
+        return Slicing(slices, staged, tuple(copied), tuple(in_place), sum(largest) * size)
+
+    def alike(self, form: Slicing, *, is_staged: bool) -> Slicing | None:
+        """The slices of a form with blocks for this operation; None if one of them has no such block."""
+        key = id(form) * 2 + is_staged  # the form stays, and with it its identity
+        if key not in self._alike:
+            self._alike[key] = form, self._make_alike(form, is_staged)
+        return self._alike[key][1]
+
+    def _make_alike(self, form: Slicing, is_staged: bool) -> Slicing | None:
+        slices: list[tuple[int, BlockChoice]] = []
+        for count, other in form.slices:
+            choice = self.chooser.choose_alike(self.problem.part(count, in_place=not is_staged), other)
+            if choice is None:
+                return None
+            slices.append((count, choice))
+        return self.sliced(tuple(slices), len(slices) if is_staged else 0)
+
+
+def _late(choice: BlockChoice, port: PortRate) -> float:
+    """Cycles that a kernel waits for constants that it reads in place."""
+    return port.read_latency if choice.cycles < port.read_latency else 0.0
+
+
+def choose_form(forms: Forms, room: int, pace: Pace, *, is_bound: bool) -> Slicing:
+    """Constants where they are, or copies of them, for which `room` bytes are free.
+
+    What is faster by the estimate is taken, with two weights: reading constants again for every block of the plane keeps the
+    port from other copies, which shows only later; and where memory is bound, what needs more of it must be much
+    faster. Copies of what is read once are made within reason only.
+    """
+    kept, mode = forms.kept, forms.chooser.variant.memory_mode
+    is_read_once = forms.plane_blocks == 1
+    if not mode.stages_weights:
+        return kept
+    if is_read_once and not mode.has_separate_cache:
+        kept = _prefetched(forms, pace, room if is_bound else _MOST_PREFETCHED_BYTES) or kept
+    if is_read_once and room < 2 * SMALLEST_SLICE_BYTES:
+        return kept
+    copied = _cut(forms, room, pace)
+    needed = copied.room
+    if is_read_once and needed > _MOST_ROOMS * room:
+        return kept
+    in_place_cycles, copied_cycles = kept.cycles(pace), copied.cycles(pace)
+    worth = 1.0
+    if needed > room and is_bound:
+        worth = _WORTH_SRAM
+    elif needed <= room and not is_read_once:
+        worth = _WORTH_READING_AGAIN
+    return kept if in_place_cycles <= worth * copied_cycles else copied
+
+
+def _prefetched(forms: Forms, pace: Pace, most: int) -> Slicing | None:
+    """The first channels from copies that are made while nothing else passes the port of the constants, the others in place.
+
+    None where that saves little of the operation, or of what the program has taken so far: it takes memory.
+    """
+    problem, chooser = forms.problem, forms.chooser
+    total, unit = problem.ofm[2], chooser.slice_unit
+    room = min(pace.idle_cycles * pace.port.read, most, _MOST_PREFETCHED_BYTES)
+    count = min(int(room / problem.channel_bytes) // unit * unit, total)
+    if count < unit:
+        return None
+    depth = _even(count, int(LARGEST_SLICE_BYTES / problem.channel_bytes) // unit * unit, unit)
+    form = forms.copied(count, depth)
+    if count < total:
+        rest = total - count
+        in_place = chooser.choose(problem.part(rest, in_place=True))
+        form = forms.sliced((*form.slices, (rest, in_place)), form.staged)
+    saved = pace.kernel_free + forms.in_place.cycles + JOB_CYCLES - form.ends(pace)[0]
+    return form if saved > max(_WORTH_PREFETCHING * forms.in_place.cycles, WORTH_MEMORY * pace.kernel_free) else None
+
+
+def plane_blocks(ofm: MapShape, choice: BlockChoice) -> int:
+    """Blocks of a plane of the OFM: so many times constants that lie in place are read."""
+    return -(-ofm[0] // choice.block.height) * -(-ofm[1] // choice.block.width)
+
+
+def _cut(forms: Forms, room: int, pace: Pace) -> Slicing:
+    """Copied slices: as few equal ones as fit, or whole blocks of the best depth where that is clearly faster; more of them as
+    long as the first copy is what the kernels wait for.
+
+    Two slices should fit into `room` bytes; a slice is not larger than what can be copied behind one or two kernels.
+    """
+    problem, unit = forms.problem, forms.chooser.slice_unit
+    total = problem.ofm[2]
+    if total <= unit:
+        return forms.copied(total, total)
+    smallest = SMALLEST_SLICE_BYTES * (2 if problem.ofm[:2] == (1, 1) else 1)
+    target = min(max(room // 2, smallest), LARGEST_SLICE_BYTES)
+    most = max(int(target / problem.channel_bytes) // unit * unit, unit)
+    depth = _even(total, most, unit)
+    best = forms.copied(total, depth)
+    if most < total:
+        block = forms.chooser.choose(problem, depth_limit=most).block.depth
+        in_blocks = forms.copied(total, most // block * block)
+        if _span(in_blocks, pace) < _span(best, pace) * _CLEARLY_FASTER:
+            best = in_blocks
+    while depth > unit and pace.is_engine_idle and _waits(best, pace):
+        depth = _even(total, depth // 2, unit)
+        finer = forms.copied(total, depth)
+        if _span(finer, pace) >= _span(best, pace):
+            break
+        best = finer
+    return best
+
+
+def _even(total: int, most: int, unit: int) -> int:
+    """Channels of a slice when `total` is cut into equal slices of at most `most`, in whole `unit`s."""
+    return min(int(round_up(ceil_div(total, ceil_div(total, max(most, unit))), unit)), total)
+
+
+def _span(form: Slicing, pace: Pace) -> float:
+    """Cycles until the last slice is done."""
+    return form.ends(pace)[0] - pace.kernel_free
+
+
+def _waits(form: Slicing, pace: Pace) -> bool:
+    """Whether any slice waits for its copy."""
+    return _span(form, pace) > sum(choice.cycles + JOB_CYCLES for _, choice in form.slices) + 1

@@ -1,0 +1,171 @@
+"""What the blocks of steps depend on, and what steps cost by the estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from npu.compiler.block_config import BlockChooser
+from npu.compiler.block_estimate import BlockProblem
+from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, WindowStep
+from npu.compiler.layout import choose_layouts
+from npu.compiler.pace import JOB_CYCLES
+from npu.compiler.slicing import Forms
+from npu.compiler.weights import Constants, ExpectedConstants
+from npu.hardware.variant import MemoryMode
+from npu.isa.operations import (
+    AccumulatorFormat,
+    ClipRange,
+    ElementwiseMode,
+    IfmPadding,
+    KernelWindow,
+    Layout,
+    OperandScaling,
+    PoolingMode,
+    Upscale,
+)
+from npu.isa.shram import POOLS, Work
+from npu.machine.output_unit import elementwise_rank, window_rank
+from npu.machine.port_rates import port_rate
+from npu.records import replace
+
+_UNIT, _NO_PADDING = KernelWindow(), IfmPadding()
+
+
+def describe(
+    step: Step,
+    layouts: Mapping[Storage, Layout],
+    mode: MemoryMode,
+    weight_bytes: float = BlockProblem.weight_bytes,
+    far: Collection[Storage] = (),
+) -> BlockProblem:
+    """What the block of a step depends on; boundary maps, those in `far` and larger than a fast memory are in the arena."""
+
+    def is_far(storage: Storage) -> bool:
+        return mode.has_separate_cache and (storage.is_boundary or storage.bytes > mode.arena_cache_bytes or storage in far)
+
+    work, kernel, upscale, padding = Work.ELEMENTWISE, _UNIT, Upscale.NONE, _NO_PADDING
+    if isinstance(step, ConvolutionStep):
+        work = Work.DEPTHWISE if step.is_depthwise else Work.CONVOLUTION
+    elif isinstance(step, PoolingStep):
+        work = POOLS[step.mode]
+    if isinstance(step, WindowStep):
+        kernel, upscale = step.kernel, step.upscale
+        padding = step.padding
+    is_pooling = work in (Work.MAX_POOL, Work.AVERAGE_POOL)
+    is_wide = step.ifm.element.bits == 16 and not is_pooling
+    accumulator = AccumulatorFormat.INT40 if is_wide else AccumulatorFormat.INT32
+    limits = (step.ofm.element.minimum, step.ofm.element.maximum)
+    return BlockProblem(
+        work=work,
+        ofm=step.ofm.shape,
+        ifm_depth=step.ifm.shape[2],
+        ifm_bits=step.ifm.element.bits,
+        ofm_bits=step.ofm.element.bits,
+        kernel=kernel,
+        upscale=upscale,
+        ifm_map_depth=step.ifm.pitches[1],
+        ofm_map_depth=step.ofm.pitches[1],
+        padding=padding,
+        has_lut=step.lut is not None,
+        has_clamp=(step.minimum, step.maximum) != limits or step.clip_range is not ClipRange.OFM_PRECISION,
+        reads_ifm2=isinstance(step, ElementwiseStep) and step.ifm2 is not None,
+        accumulator=accumulator,
+        output_rank=_output_rank(step, accumulator),
+        ifm_is_bricked=layouts[step.ifm.storage] is Layout.NHCWB16,
+        ofm_is_bricked=layouts[step.ofm.storage] is Layout.NHCWB16,
+        ifm_in_arena=is_far(step.ifm.storage),
+        ofm_in_arena=is_far(step.ofm.storage),
+        weight_bytes=weight_bytes,
+    )
+
+
+def _output_rank(step: Step, accumulator: AccumulatorFormat) -> str:
+    if isinstance(step, ElementwiseStep):
+        return elementwise_rank(
+            step.ifm.element.bits,
+            step.ofm.element.bits,
+            is_unary=step.mode.is_unary,
+            is_multiplication=step.mode is ElementwiseMode.MUL,
+            scales_operands=step.mode.scales_operands,
+            scales_both_alike=step.operand_scaling is OperandScaling.BOTH_16,
+        )
+    return window_rank(
+        is_pooling=isinstance(step, PoolingStep),
+        is_max_pooling=isinstance(step, PoolingStep) and step.mode is PoolingMode.MAX,
+        has_40_bit_accumulators=accumulator is AccumulatorFormat.INT40,
+    )
+
+
+class StepProblems:
+    """What the blocks of steps depend on, worked out once for each step: jobs are drafted before they are made.
+
+    Maps in `far` find no room in a separate fast memory.
+    """
+
+    def __init__(self, layouts: Mapping[Storage, Layout], far: Collection[Storage], chooser: BlockChooser) -> None:
+        self.chooser = chooser
+        self.port = port_rate(chooser.variant, chooser.variant.memory_mode.constants)
+        self._layouts, self._far = layouts, far
+        self._known: dict[int, tuple[Step, Step, Forms]] = {}
+        self._forms: dict[BlockProblem, Forms] = {}
+
+    def of(self, given: Step, constants: Constants | ExpectedConstants) -> tuple[Step, Forms]:
+        """The step with the least strides, and the forms of its problem."""
+        known = self._known.get(id(given))
+        if known is None:
+            step = _with_least_strides(given)
+            mode, density = self.chooser.variant.memory_mode, BlockProblem.weight_bytes
+            if isinstance(step, ConvolutionStep):
+                density = constants.bytes_per_weight(step.weights)
+            problem = describe(step, self._layouts, mode, density, self._far)
+            known = self._known[id(given)] = given, step, self.forms(problem)
+        return known[1], known[2]
+
+    def forms(self, problem: BlockProblem) -> Forms:
+        """The forms of a problem, the same ones for equal problems."""
+        known = self._forms.get(problem)
+        if known is None:
+            known = self._forms[problem] = Forms(self.chooser.known(problem), self.chooser, self.port)
+        return known
+
+
+class StepEstimates:
+    """Cycles of steps before their weights are encoded: every one reads its weights anew.
+
+    Plans that are compared have most of their steps in common, which are looked at once.
+    """
+
+    def __init__(self, chooser: BlockChooser) -> None:
+        self.chooser = chooser
+        self._read = port_rate(chooser.variant, chooser.variant.memory_mode.constants).read
+        self._known: dict[tuple[Step, bool, bool, bool, bool], float] = {}
+
+    def __call__(self, steps: Sequence[Step], far: Collection[Storage] = ()) -> float:
+        """Those of all steps. Maps in `far` are behind a cache."""
+        layouts, total = choose_layouts(steps), 0.0
+        bricked = {storage for storage, layout in layouts.items() if layout is Layout.NHCWB16}
+        for step in steps:
+            ifm, ofm = step.ifm.storage, step.ofm.storage
+            key = step, ifm in bricked, ofm in bricked, ifm in far, ofm in far
+            cycles = self._known.get(key)
+            if cycles is None:
+                cycles = self._known[key] = self._estimated(step, layouts, far)
+            total += cycles
+        return total
+
+    def _estimated(self, given: Step, layouts: Mapping[Storage, Layout], far: Collection[Storage]) -> float:
+        step = _with_least_strides(given)
+        read = step.weights.values.size / self._read if isinstance(step, ConvolutionStep) else 0.0
+        mode = self.chooser.variant.memory_mode
+        return max(self.chooser.choose(describe(step, layouts, mode, far=far)).cycles, read) + JOB_CYCLES
+
+
+def _with_least_strides(step: Step) -> Step:
+    """The step with stride 1 along an axis on which the OFM has one element: models give any number there."""
+    if not isinstance(step, WindowStep):
+        return step
+    stride_y = 1 if step.ofm.shape[0] == 1 else step.kernel.stride_y
+    stride_x = 1 if step.ofm.shape[1] == 1 else step.kernel.stride_x
+    if (stride_y, stride_x) == (step.kernel.stride_y, step.kernel.stride_x):
+        return step
+    return replace(step, kernel=replace(step.kernel, stride_y=stride_y, stride_x=stride_x))
