@@ -8,7 +8,7 @@ from npu.compiler.ir import View
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
 from npu.compiler.lower.convolution import effective_strides, legal_padding, window_padding
 from npu.compiler.lower.geometry import crop, images, needed_after
-from npu.compiler.lower.windows import MOST_WINDOWS, SlidingWindow, split_window
+from npu.compiler.lower.windows import MOST_WINDOWS, SlidingWindow, laid_out, split_window
 from npu.graph.attributes import Pool2DOptions
 from npu.graph.graph import Op
 from npu.isa.operations import INT16, IfmPadding, KernelWindow, PoolingMode, Scale
@@ -101,7 +101,8 @@ def _pool_by_axis(builder: Builder, window: SlidingWindow, mode: PoolingMode, fi
         count = min(most, oh - y)
         rows = builder.temporary("rows", (count, width, depth), element)
         target = replace(rows, shape=(1, count, used * depth), pitch=(count * width * depth, width * depth))
-        source = _places(ifm, y * stride, (1, stride), (kernel.height, count, used * depth), ifm.pitches[0])
+        row = ifm.pitches[0]
+        source = laid_out(ifm, (y * stride, 0), (kernel.height, count, used * depth), (row, stride * row))
         builder.pool(source, target, mode, kernel=KernelWindow(kernel.height, 1))
         part = SlidingWindow(
             crop(rows, (0, 0, 0), (count, used, depth)), crop(ofm, (y, 0, 0), (count, ow, depth)), kernel, window.padding
@@ -119,18 +120,11 @@ def _pool_columns(builder: Builder, window: SlidingWindow, mode: PoolingMode, fi
         return
     of_places = ofm.pitches[0] == ow * ofm.pitches[1] and ifm.pitches[0] == ow * kernel.stride_x * depth
     if of_places and oh * ow <= MAX_EXTENT:
-        ofm, oh, ow = _places(ofm, 0, (0, 1), (1, oh * ow, depth), ofm.pitches[1]), 1, oh * ow
+        ofm, oh, ow = laid_out(ofm, (0, 0), (1, oh * ow, depth), (0, ofm.pitches[1])), 1, oh * ow
     for y in range(oh):
-        source = _places(ifm, y, (1, kernel.stride_x), (kernel.width, ow, depth), depth)
+        source = laid_out(ifm, (y, 0), (kernel.width, ow, depth), (depth, kernel.stride_x * depth))
         part = crop(ofm, (y, 0, 0), (1, ow, depth)) if oh > 1 else ofm
         builder.pool(source, part, mode, finish=finish, scale=scale, kernel=KernelWindow(kernel.width, 1))
-
-
-def _places(view: View, row: int, steps: tuple[int, int], shape: MapShape, unit: int) -> View:
-    """A map of other rows and columns, `steps` units of elements apart, from a row of a view on."""
-    rows, columns = view.pitches
-    first = (view.offset[0] + row) * rows + view.offset[1] * columns + view.offset[2]
-    return replace(view, offset=(0, 0, first), shape=shape, pitch=(steps[0] * unit, steps[1] * unit))
 
 
 def _trimmed(ifm: View, output: tuple[int, int], kernel: KernelWindow, padding: IfmPadding) -> tuple[KernelWindow, IfmPadding]:

@@ -17,6 +17,7 @@ from npu.graph.graph import Op
 from npu.hardware.variant import Accelerator
 from npu.isa.operations import IfmPadding, KernelWindow
 from npu.isa.rules import MAX_EXTENT
+from npu.layouts import MapShape
 from npu.machine.rules import ceil_div
 from npu.records import dataclass, replace
 
@@ -143,11 +144,10 @@ def columns_to_depth(builder: Builder, window: SlidingWindow) -> SlidingWindow:
         ifm = replace(builder.temporary("packed", ifm.shape, ifm.element), zero_point=ifm.zero_point)
         builder.copy(window.ifm, ifm)
     rows, columns = ifm.pitches
-    first = ifm.offset[0] * rows + ifm.offset[1] * columns + ifm.offset[2]
     shape = ifm.shape[0], window.ofm.shape[1], kernel.width * columns
     return replace(
         window,
-        ifm=replace(ifm, offset=(0, 0, first), shape=shape, pitch=(rows, kernel.stride_x * columns)),
+        ifm=laid_out(ifm, (0, 0), shape, (rows, kernel.stride_x * columns)),
         kernel=replace(kernel, width=1, stride_x=1, dilation_x=1),
     )
 
@@ -191,12 +191,18 @@ def _window_of(window: SlidingWindow, row: _Outputs, column: _Outputs) -> Slidin
 
 def spread(view: View, start: tuple[int, int], steps: tuple[int, int], shape: tuple[int, int]) -> View:
     """The rows and columns of a view from `start` on, `steps` from one to the next."""
-    (y, x), extents = start, (*shape, view.shape[2])
+    extents = (*shape, view.shape[2])
     if steps == (1, 1):
-        return crop(view, (y, x, 0), extents)
+        return crop(view, (*start, 0), extents)
     rows, columns = view.pitches
-    first = (view.offset[0] + y) * rows + (view.offset[1] + x) * columns + view.offset[2]
-    return replace(view, offset=(0, 0, first), shape=extents, pitch=(rows * steps[0], columns * steps[1]))
+    return laid_out(view, start, extents, (rows * steps[0], columns * steps[1]))
+
+
+def laid_out(view: View, start: tuple[int, int], shape: MapShape, pitch: tuple[int, int]) -> View:
+    """What lies from row and column `start` of a view on, as another map: `pitch` elements between rows and columns."""
+    rows, columns = view.pitches
+    first = (view.offset[0] + start[0]) * rows + (view.offset[1] + start[1]) * columns + view.offset[2]
+    return replace(view, offset=(0, 0, first), shape=shape, pitch=pitch)
 
 
 def _parts(axis: _SlidingAxis, limits: Accelerator, most: int) -> list[_Outputs]:
