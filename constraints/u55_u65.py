@@ -16,7 +16,7 @@ from constraints import u55_u65_observe as seen
 from constraints.rule import AtMost, Exactly, Observe, OneOf, Predicate, Profile, Range, Rule, RuleSet
 from constraints.u55_u65_observe import LSTM
 from npu.graph.dtype import DType
-from npu.graph.map_types import WEIGHT_TYPES, ZERO_POINTS, shown
+from npu.graph.map_types import SOFTMAX_SCALES, WEIGHT_TYPES, ZERO_POINTS, shown
 from npu.graph.ops import IN_PIECES, MAP_TYPES
 from npu.graph.permutation import side_by_side
 from npu.graph.verify import MAX_EXTENT
@@ -50,12 +50,6 @@ def _type_rules() -> Iterator[Rule]:
         name = row[0] if " to " in short else short
         yield Rule(f"N-TYPE-{name}", tuple(row), OneOf(types, others=("float32", "int64")),
                    "feature maps must be of type {limit}", seen.map_types, fix="quantize the model fully")  # fmt: skip
-
-
-SOFTMAX_OUTPUTS = (
-    ("int8", 1 / 256, -128), ("uint8", 1 / 256, 0), ("int16", 1 / 32768, 0), ("int16", 1 / 65536, -32768),
-)  # fmt: skip
-"""Types, scales and zero points of the results of SOFTMAX."""
 
 
 def _constants(says: str, *names: tuple[int, str]) -> tuple[str, Observe]:
@@ -254,8 +248,10 @@ HARDWARE = (
     Rule("N-ARG-3", ("ARG_MAX",), Range(1, 128), "IFM channels must be {limit}", seen.channels),
     Rule("N-SPLIT-1", ("SPLIT",), CONSTANT, *_constants("axis", (0, "axis"))),
     Rule("N-SPLIT-2", ("SPLIT_V",), CONSTANT, *_constants("sizes and axis", (1, "sizes"), (2, "axis"))),
-    Rule("N-SM-1", ("SOFTMAX",), OneOf(SOFTMAX_OUTPUTS, others=(("int8", 1 / 255, -128), ("int8", 1 / 256, 0))),
-         "type, scale and zero point of the output must be {limit}", seen.softmax_output),
+    Rule("N-SM-1", ("SOFTMAX",), OneOf(tuple((shown(pair), *expected) for pair, expected in SOFTMAX_SCALES.items()), others=(
+        ("int8", 1 / 255, -128), ("int8", 1 / 256, 0), ("int8 to int16", 1 / 32768, 0))),
+         "types, scale and zero point of the output must be {limit}", seen.softmax_output,
+         details=("Scales may differ by a thousandth.",)),
     Rule("N-SM-2", ("SOFTMAX",),
          Predicate("positive and finite", lambda beta: 0 < beta < math.inf,
                    examples=((1.0, True), (0.0, False), (-1.0, False))),

@@ -16,7 +16,7 @@ from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Quantization, Tensor
 from npu.graph.idle import VIEWS
-from npu.graph.map_types import WITH_ANY_ZERO_POINT, ZERO_POINTS, pair_of, shown
+from npu.graph.map_types import SOFTMAX_SCALES, WITH_ANY_ZERO_POINT, ZERO_POINTS, is_softmax_scale, pair_of, shown
 from npu.graph.operands import Shape
 from npu.graph.ops import is_matrix_of_weights
 from npu.graph.permutation import axis_groups, cut_for_copies, is_permutation, moved_axes
@@ -185,12 +185,17 @@ def options(view: OpView) -> Iterator[Observed]:
 
 
 def softmax_output(view: OpView) -> Iterator[Observed]:
-    ofm = view.output()
-    quantization = None if ofm is None else ofm.quantization
-    if ofm is None or quantization is None or not quantization.scales.size:
+    """(types of the maps, scale, zero point); a scale as near as LiteRT demands is the one that results have."""
+    ifm, ofm = view.ifm, view.output()
+    if ifm is None or ofm is None:
+        return
+    quantization, pair = ofm.quantization, (ifm.dtype, ofm.dtype)
+    if quantization is None or not quantization.scales.size:
         yield Observed("output", None)
-    else:
-        yield Observed("output", (str(ofm.dtype), quantization.scale, quantization.zero_point))
+        return
+    scale, expected = quantization.scale, SOFTMAX_SCALES.get(pair, (0.0, 0))[0]
+    scale = expected if is_softmax_scale(scale, expected) else scale
+    yield Observed("output", (shown(pair), scale, quantization.zero_point))
 
 
 def slopes(view: OpView) -> Iterator[Observed]:

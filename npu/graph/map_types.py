@@ -22,7 +22,16 @@ INT8, PLAIN, SIGNED = _same(_I8), _same(_I8, _I16, _I32), _same(_I8, _I16)
 EIGHT_BITS, QUANTIZED, EVERY = _same(_I8, _U8), _same(_I8, _U8, _I16), _same(_I8, _U8, _I16, _I32)
 ARG = ((_I8, _I32), (_U8, _I32))
 REQUANTIZED = (*((a, b) for a in (_I8, _U8) for b in (_I8, _U8, _I16)), *((a, b) for a in (_I16, _I32) for b in (_I8, _I16)))
-SOFTMAX = (*QUANTIZED, (_I8, _I16), (_U8, _I16))
+
+SOFTMAX_SCALES: Mapping[MapTypes, tuple[float, int]] = {
+    (_I8, _I8): (2.0**-8, -128),
+    (_U8, _U8): (2.0**-8, 0),
+    (_I16, _I16): (2.0**-15, 0),
+    (_I8, _I16): (2.0**-16, -(1 << 15)),
+    (_U8, _I16): (2.0**-16, -(1 << 15)),
+}
+"""Scale and zero point that results of SOFTMAX have, whatever their tensor says."""
+SOFTMAX = tuple(SOFTMAX_SCALES)
 
 WEIGHT_TYPES: Mapping[DType, DType] = {_I8: _I8, _U8: _U8, _I16: _I8}
 """Types of the weights for each type of the feature maps."""
@@ -36,6 +45,11 @@ WITH_ANY_ZERO_POINT = frozenset({"QUANTIZE", "SOFTMAX"})
 def zero_points(kind: str, dtype: DType) -> tuple[int, int]:
     """Smallest and largest zero point of the maps of an operator."""
     return (-(1 << 15), (1 << 15) - 1) if kind in WITH_ANY_ZERO_POINT and dtype is _I16 else ZERO_POINTS[dtype]
+
+
+def is_softmax_scale(scale: float, expected: float) -> bool:
+    """Whether LiteRT's SOFTMAX takes a scale for the one that its results have: to a thousandth."""
+    return abs(scale - expected) <= expected / 1000
 
 
 def shown(pair: MapTypes) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 import npu
@@ -12,6 +13,7 @@ from constraints.checker import check
 from constraints.rule import Rule
 from constraints.u55_u65 import PROFILE
 from npu.graph import attributes as options
+from npu.graph.dtype import DType
 from npu.graph.graph import Model
 from npu.tflite.writer import write_model
 
@@ -32,8 +34,18 @@ def model_at(rule: Rule, value: Any) -> Model | None:
     if (rule.id, value) == ("N-GEN-4", -1):
         return None
     model = MAKERS[rule.id](value)
+    model = _of_16_bits(model) if value is DType.INT64 else model
     size = sum(tensor.elements for tensor in model.graphs[0].tensors)
     return model if size < MOST_ELEMENTS and not check(model).ops[0].violations else None
+
+
+def _of_16_bits(model: Model) -> Model:
+    """The same with maps of int16: LiteRT adds a bias of 64 bits to no others."""
+    graph = model.graphs[0]
+    for index, tensor in enumerate(graph.tensors):
+        if tensor.data is None:
+            model = ops.changed(model, index, dtype=DType.INT16)
+    return model
 
 
 BOUNDARIES = [
@@ -41,8 +53,7 @@ BOUNDARIES = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-512"])
+@pytest.mark.parametrize("target", ["ethos-u55-128", pytest.param("ethos-u65-512", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("rule", "value"), BOUNDARIES)
 def test_a_model_at_the_edge_of_a_limit_is_exact(rule: Rule, value: Any, target: str) -> None:
     model = model_at(rule, value)
@@ -51,23 +62,30 @@ def test_a_model_at_the_edge_of_a_limit_is_exact(rule: Rule, value: Any, target:
     assert_exact(model, target)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", test_u55_u65.NOT_RESCALED)
+@pytest.mark.parametrize("kind", sorted(set(test_u55_u65.NOT_RESCALED) - {"ELU"}))  # LiteRT has none of int8
 def test_operators_that_rescale_nothing_are_exact_at_any_factor(kind: str) -> None:
-    for factor in (2.0**14, 2.0**20, 2.0**28):
+    for factor in (2.0**14, 2.0**20, 2.0 ** (24 if kind == "RSQRT" else 28)):  # beyond, LiteRT shifts by more than 31 bits
         assert_exact(test_u55_u65.with_factor(test_u55_u65.FREE_FACTORS[kind], factor), "ethos-u55-128")
 
 
 def assert_exact(model: Model, target: str) -> None:
     """The model is compiled for the NPU as a whole, and equals the reference kernels on random data of the full range."""
     content = write_model(model)
-    inputs = random_inputs(content, 1)
+    inputs = [_taken(model, tensor) for tensor in random_inputs(content, 1)]
     compiled = npu.compile(content, target=target)
     assert [violation.rule for op in compiled.compiled_model.placement.ops for violation in op.violations] == []
     found = npu.run(compiled.content, inputs).outputs
     expected = run_reference(content, inputs, fully_connected="npu")
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def _taken(model: Model, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Inputs that LiteRT takes: shapes are those of the result, and roots have positive arguments."""
+    kind, ofm = model.graphs[0].ops[0].kind, model.graphs[0].tensors[-1]
+    if kind == "TRANSPOSE_CONV" and values.dtype == np.int32:
+        return np.array(ofm.shape, np.int32)
+    return np.maximum(values, 1) if kind == "RSQRT" else values
 
 
 # Edges that the generated models reach only by breaking another limit: (inside, outside, rule)

@@ -78,7 +78,7 @@ def _taken_apart(builder: Builder, op: Op, window: SlidingWindow) -> list[Slidin
     """Windows whose strides and dilations the registers can say."""
     kernel, padding, limits = window.kernel, window.padding, builder.variant.accelerator
     strides, dilations = (kernel.stride_y, kernel.stride_x), (kernel.dilation_y, kernel.dilation_x)
-    most_rows = min(_MOST_ROWS, _MOST_ELEMENTS // kernel.width)
+    most_rows = max(1, min(_MOST_ROWS, _MOST_ELEMENTS // kernel.width))
     most_columns = _MOST_ELEMENTS // min(kernel.dilated_height, most_rows)
     is_far = max(dilations) > 1 and (kernel.dilated_height > most_rows or kernel.dilated_width > most_columns)
     if max(strides) <= limits.max_kernel_stride and max(dilations) <= limits.max_dilation and not is_far:

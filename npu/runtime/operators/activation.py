@@ -11,6 +11,7 @@ import numpy as np
 
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
+from npu.graph.map_types import SOFTMAX_SCALES, is_softmax_scale
 from npu.numerics.arrays import Array
 from npu.numerics.scaling import quantize_multiplier, table_factor
 from npu.runtime.implementation import Implementation
@@ -226,8 +227,8 @@ def _softmax_rows(node: OperatorNode) -> Callable[[Array], Array]:
 def _require_softmax_scale(node: OperatorNode) -> None:
     ifm, output = node.input(0), node.output()
     require_quantized(node, ifm, output)
-    zero_point, scale = _SOFTMAX_OUTPUTS[ifm.dtype, output.dtype]
-    if output.zero_point != zero_point or abs(output.scale - scale) > scale / 1000:
+    scale, zero_point = SOFTMAX_SCALES[ifm.dtype, output.dtype]
+    if output.zero_point != zero_point or not is_softmax_scale(output.scale, scale):
         raise node.fail(
             f"output must have the scale {scale:g} and zero point {zero_point}, got {output.scale:g} and {output.zero_point}"
         )
@@ -245,16 +246,6 @@ def _softmax_of_bytes(node: OperatorNode) -> Run:
         return rows, *numbers, results
 
     return bound_again(softmax_8bit, (ifm, output), arguments)
-
-
-_SOFTMAX_OUTPUTS = {
-    (DType.INT8, DType.INT8): (-128, 2.0**-8),
-    (DType.UINT8, DType.UINT8): (0, 2.0**-8),
-    (DType.INT8, DType.INT16): (-32768, 2.0**-16),
-    (DType.UINT8, DType.INT16): (-32768, 2.0**-16),
-    (DType.INT16, DType.INT16): (0, 2.0**-15),
-}
-"""Zero point and scale of results by the types of input and output."""
 
 
 def _softmax_half(rows: Array, beta: np.float32) -> Array:
