@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from npu.compiler.ir import Step
-from npu.compiler.kernels.cascades import CHAIN, MOST_CHAINS, MOST_STEPS, SEARCH, improve, write_best
+from npu.compiler.kernels.cascades import (
+    CHAIN,
+    LONGEST,
+    LONGEST_WITH_BRANCHES,
+    MOST_CHAINS,
+    MOST_STEPS,
+    SEARCH,
+    improve,
+    write_best,
+)
 from npu.compiler.kernels.live_maps import AT_BEGIN, AT_END, BUFFER, BY_GRAPH, look_at_all
 from npu.compiler.kernels.stripes import STEP
 from npu.compiler.lifetime import PlanNode
@@ -17,9 +26,6 @@ from npu.compiler.stripes import in_stripes
 from npu.graph.graph import Graph
 from npu.numerics.arrays import Ints
 from npu.records import dataclass, replace
-
-_MORE = 256
-"""Room for the maps and buffers of a cascade: seven in each of 32 stripes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +87,9 @@ class CascadeSearch:
     ) -> None:
         self._given, self._counts = nodes, np.array(counts)
         self._hides_tensors, self._has_branches = hides_tensors, has_branches
-        self._own = np.zeros(0, BUFFER)
+        self._own, longest = np.zeros(0, BUFFER), LONGEST_WITH_BRANCHES if has_branches else LONGEST
+        self._more = (longest - 1) * max(counts)
+        """Room for the maps and buffers of a cascade: all but the last one of a chain, in every stripe."""
         self._search, self._chains = np.zeros(1, SEARCH), np.zeros(MOST_CHAINS, CHAIN)
         self._stripes, self._rows = np.empty(MOST_STEPS * max(counts), STEP), np.zeros((MOST_STEPS, 5), np.int64)
         self._plans: dict[tuple[CutPlan, tuple[int, ...]], CutPlan] = {}
@@ -95,7 +103,7 @@ class CascadeSearch:
         steps: RowTable, maps: RowTable, buffers: RowTable, touches: Ints, nodes: Ints,
     ) -> CutPlan:  # fmt: skip
         map_count, buffer_count = len(maps), len(buffers)
-        maps, buffers = (joined(rows, np.zeros(_MORE, rows.dtype)) for rows in (maps, buffers))
+        maps, buffers = (joined(rows, np.zeros(self._more, rows.dtype)) for rows in (maps, buffers))
         live, touched = np.empty(len(steps) + 1, np.int64), np.empty(buffer_count, np.int64)
         hides = int(self._hides_tensors)
         peak = look_at_all(steps, maps, buffers, touches, nodes, buffer_count, hides, touched, live)

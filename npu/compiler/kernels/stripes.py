@@ -287,10 +287,10 @@ def rows_of_line(steps, first, last, start, end, rows):  # type: ignore[no-untyp
 
 @kernel(ty.int64(STEPS, MAPS, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, MATRIX, STEPS))
 def write_line(steps, maps, first, last, count, map_count, buffer_count, rows, out):  # type: ignore[no-untyped-def]
-    """The same for a line, with maps of its own for every stripe."""
+    """The same for a line, with maps of its own for every stripe. 0 as well if there is no room for so many maps."""
     stripe_rows = rows_of_stripe(steps, first, last, count)
     written = np.int64(0)
-    if not stripe_rows:
+    if not stripe_rows or map_count + (last - first) * count > len(maps):
         return written
     begin, end = rows_of_result(steps, first, last)
     for stripe in range(begin, end, stripe_rows):

@@ -234,10 +234,10 @@ def rows_made(nodes: list[PlanNode]) -> int:
     return sum(step.ofm.shape[0] for node in nodes for step in (node.program.steps if node.program else ()))
 
 
-def long_chain() -> Program:
-    """A 1x1, a 3x3 and four more 1x1 convolutions between two small maps: rolling buffers of all of them are live together."""
-    source, result = Storage("in", (24, 4, 1), INT8, 0, True), Storage("out", (24, 4, 1), INT8, 1, True)
-    between = [Storage(f"map{i}", (24, 4, 16), INT8) for i in range(5)]
+def long_chain(convolutions: int = 6, rows: int = 24) -> Program:
+    """A 1x1, a 3x3 and more 1x1 convolutions between two small maps: rolling buffers of all of them are live together."""
+    source, result = Storage("in", (rows, 4, 1), INT8, 0, True), Storage("out", (rows, 4, 1), INT8, 1, True)
+    between = [Storage(f"map{i}", (rows, 4, 16), INT8) for i in range(convolutions - 1)]
     maps = [View.whole(storage) for storage in (source, *between, result)]
     steps = [convolution(ifm, ofm, KernelWindow(), IfmPadding()) for ifm, ofm in pairwise(maps)]
     steps[1] = convolution(maps[1], maps[2], KernelWindow(3, 3), IfmPadding(1, 1, 1, 1))

@@ -6,6 +6,7 @@ import pytest
 
 from npu.compiler.cut_rows import CascadeSearch, CutPlan
 from npu.compiler.ir import Program, Step, View
+from npu.compiler.kernels.cascades import LONGEST_WITH_BRANCHES
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.step_rows import LineChains
 from npu.compiler.stripes import RollingRows
@@ -44,6 +45,20 @@ def test_the_next_cascade_is_the_best_of_all_that_can_be_tried(name: str, mode: 
                 assert boxes_of(cut.program.steps) == boxes_of(expected.steps())
                 tried += 1
     assert tried >= 4
+
+
+def test_the_longest_chain_in_many_stripes_has_room() -> None:
+    """Eleven maps in each of 32 stripes: more than most searches need."""
+    made = long_chain(LONGEST_WITH_BRANCHES, rows=64)
+    graph, node, counts = graph_of(made), PlanNode((0,), made, is_npu=True), (32,)
+    search, naive = CascadeSearch(graph, [node], counts, has_branches=True), NaiveSearch(graph, node, counts, has_branches=True)
+    plan, expected = search.next(search.start, 0), naive.next(CutProgram(made.steps), 0)
+    assert plan is not None
+    assert expected is not None
+    assert [(cut.first, cut.last) for cut in plan.cuts] == [(0, LONGEST_WITH_BRANCHES - 1)]
+    (cut,) = search.nodes(plan)
+    assert cut.program is not None
+    assert boxes_of(cut.program.steps) == boxes_of(expected.steps())
 
 
 def test_a_plan_is_made_once_for_all_budgets() -> None:
