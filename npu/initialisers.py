@@ -20,6 +20,21 @@ def assign_10(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9):
     self.f9 = f9
 
 
+def assign_12(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11):
+    self.f0 = f0
+    self.f1 = f1
+    self.f2 = f2
+    self.f3 = f3
+    self.f4 = f4
+    self.f5 = f5
+    self.f6 = f6
+    self.f7 = f7
+    self.f8 = f8
+    self.f9 = f9
+    self.f10 = f10
+    self.f11 = f11
+
+
 def assign_2(self, f0, f1):
     self.f0 = f0
     self.f1 = f1
@@ -30,16 +45,24 @@ def assign_2_made_1(self, f0, f1):
     self.f1 = make_1() if f1 is made else f1
 
 
-def assign_3(self, f0, f1, f2):
-    self.f0 = f0
-    self.f1 = f1
-    self.f2 = f2
-
-
 def assign_3_checked(self, f0, f1, f2):
     self.f0 = f0
     self.f1 = f1
     self.f2 = f2
+    self.__post_init__()
+
+
+def assign_3_made_2(self, f0, f1, f2):
+    self.f0 = f0
+    self.f1 = f1
+    self.f2 = make_2() if f2 is made else f2
+
+
+def assign_4_checked(self, f0, f1, f2, f3):
+    self.f0 = f0
+    self.f1 = f1
+    self.f2 = f2
+    self.f3 = f3
     self.__post_init__()
 
 
@@ -69,15 +92,6 @@ def assign_6(self, f0, f1, f2, f3, f4, f5):
     self.f0 = f0
     self.f1 = f1
     self.f2 = f2
-    self.f3 = f3
-    self.f4 = f4
-    self.f5 = f5
-
-
-def assign_6_made_2(self, f0, f1, f2, f3, f4, f5):
-    self.f0 = f0
-    self.f1 = f1
-    self.f2 = make_2() if f2 is made else f2
     self.f3 = f3
     self.f4 = f4
     self.f5 = f5

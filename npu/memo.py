@@ -1,10 +1,10 @@
-"""A memory of the last few results, owned by an object and shared by threads."""
+"""What is made when it is first asked for, and kept: an attribute, the items of a sequence, the last few results."""
 
 from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -26,6 +26,22 @@ else:
                 return self
             value = instance.__dict__[self.attrname] = self.func(instance)
             return value
+
+
+class LazySequence(Sequence[V]):
+    """So many items, each made when it is first looked at, by its index."""
+
+    def __init__(self, count: int, make: Callable[[int], V]) -> None:
+        self._items: list[Any] = [_UNKNOWN] * count
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: Any) -> Any:
+        if self._items[index] is _UNKNOWN:
+            self._items[index] = self._make(index)
+        return self._items[index]
 
 
 class LastUsed(Generic[K, V]):

@@ -47,9 +47,9 @@ class Machine:
         self.variant = variant
         self._threads = StreamThreads(num_threads)
         self.tier = best_tier() if tier is None else tier
-        self._streams: dict[tuple[object, ...], tuple[PreparedStream, tuple[Decoded, ...]]] = {}
+        self._streams: dict[tuple[object, ...], PreparedStream] = {}
         self._loaded: PreparedStream | None = None
-        self._decoded: tuple[Decoded, ...] = ()
+        self._decoded: Sequence[Decoded] = ()
         self._memory: NpuMemory | None = None
         self._position = 0
         self._words: npt.NDArray[np.uint32] | None = None
@@ -61,7 +61,7 @@ class Machine:
         operation leaves its memory, both before anything is executed; SimulationError when weights do not decode at the
         moment of their use.
         """
-        prepared, _ = self._prepared(stream, memory)
+        prepared = self._prepared(stream, memory)
         if hook is None:
             run_prepared(prepared, memory, threads=self._threads)
             return
@@ -73,11 +73,12 @@ class Machine:
         """Run a whole stream many times in one call of one thread, after `run` has prepared it for repetitions on the memory;
         the number of runs done, which is 0 before.
         """
-        return run_again(self._prepared(stream, memory)[0], memory, moved)
+        return run_again(self._prepared(stream, memory), memory, moved)
 
     def load(self, stream: Stream, memory: NpuMemory) -> None:
         """Prepare to `step` through a stream."""
-        self._loaded, self._decoded = self._prepared(stream, memory)
+        self._loaded = self._prepared(stream, memory)
+        self._decoded = self._loaded.alike.decoded
         self._memory = memory
         self._position = 0
         words = stream.words if isinstance(stream, CommandStream) else stream
@@ -135,8 +136,8 @@ class Machine:
             return stream.alike
         return Alike.none(stream)
 
-    def _prepared(self, stream: Stream, memory: NpuMemory) -> tuple[PreparedStream, tuple[Decoded, ...]]:
-        """What is prepared of a stream on memory of this shape, and its operations."""
+    def _prepared(self, stream: Stream, memory: NpuMemory) -> PreparedStream:
+        """What is prepared of a stream on memory of this shape."""
         content: object = stream
         if not isinstance(stream, CommandStream):
             content = stream.tobytes() if isinstance(stream, np.ndarray) else tuple(stream)
@@ -145,8 +146,7 @@ class Machine:
         if known is None:
             if memory.variant != self.variant:
                 raise SimulationError(f"run: memory must be of {self.variant.name}, got {memory.variant.name}")
-            alike = self._alike(stream)
-            known = prepare_stream(alike, memory, self.tier), alike.decoded
+            known = prepare_stream(self._alike(stream), memory, self.tier)
             while len(self._streams) >= _MAX_STREAMS:
                 del self._streams[next(iter(self._streams))]
             self._streams[key] = known

@@ -18,6 +18,8 @@ class Product(Enum):
     ETHOS_U55 = 0
     ETHOS_U65 = 1
 
+    __hash__ = object.__hash__  # members are compared by identity; the hash of enumerations takes five times as long
+
 
 MAX_CORES = {Product.ETHOS_U55: 1, Product.ETHOS_U65: 2}
 """The cores that the commands of a product address."""

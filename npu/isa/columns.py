@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from npu.isa.family import Family
 from npu.isa.latch import attributes_at_power_on, check_cores, latch
 from npu.isa.operations import Operation, Stop
 from npu.isa.rules import ALIGNMENT_BYTES, check_operation
+from npu.memo import LazySequence
 from npu.numerics.arrays import Ints
 from npu.records import dataclass
 
@@ -42,6 +44,7 @@ class _ProductCommands:
     is_wide: NDArray[np.bool_]
     is_kick_off: NDArray[np.bool_]
     limits: Ints
+    offsets: Ints
     reads: NDArray[np.bool_]
     """Which registers a kick-off may read; of the kick-offs only itself."""
     places: Ints
@@ -67,6 +70,7 @@ def _commands_of(family: Family, product: Product) -> _ProductCommands:
         is_wide=np.array([command.is_wide for command in table]),
         is_kick_off=is_kick_off,
         limits=np.array([entry.limit for entry in entries.values()]),
+        offsets=np.array([entry.offset for entry in entries.values()]),
         reads=reads,
         places=np.array([numbers[one] for path in PLACES for one in _holders(table, path)]),
         stop=numbers[family.kick_offs[Stop].name],
@@ -105,11 +109,14 @@ def read_columns(words: NDArray[np.uint32], variant: Variant) -> Alike | None:
     except StreamError:
         return None
     places = np.ascontiguousarray(read[:, commands.places])
-    starts = zip(of.tolist(), kick_offs.tolist(), written.positions[kick_offs].tolist(), strict=True)
-    decoded = [Decoded(made[kind], index, position, places, row) for row, (kind, index, position) in enumerate(starts)]
-    for kind, first in enumerate(firsts):
-        decoded[first] = Decoded(made[kind], decoded[first].command_index, decoded[first].word_index)
-    return Alike(decoded, firsts, of, places)
+    starts, positions = kick_offs.tolist(), written.positions[kick_offs].tolist()
+
+    def started(index: int) -> Decoded:
+        kind = int(of[index])
+        is_first = firsts[kind] == index
+        return Decoded(made[kind], starts[index], positions[index], None if is_first else places, index)
+
+    return Alike(LazySequence(len(starts), started), firsts, of, places)
 
 
 def _split(words: NDArray[np.uint32], commands: _ProductCommands) -> _StreamColumns | None:
@@ -176,16 +183,16 @@ def _made(kinds: Sequence[int], held: Ints, commands: _ProductCommands, variant:
     product = variant.accelerator.product
     attributes = dict(attributes_at_power_on(family_of(product), product))
     rows, columns = np.nonzero(np.diff(held, axis=0, prepend=0))
-    changes = zip(columns.tolist(), held[rows, columns].tolist(), strict=True)
-    counts = np.bincount(rows, minlength=len(kinds)).tolist()
-    for kind, count, own in zip(kinds, counts, held[range(len(kinds)), kinds].tolist(), strict=True):
-        for _ in range(count):
-            number, operand = next(changes)
-            entry = commands.entries[number]
-            if operand <= entry.limit:
-                attributes[entry.holds] = operand + entry.offset
-            else:
-                attributes.update(attributes_of(entry.command, operand, product))
+    changes, offsets = held[rows, columns], commands.offsets[columns]
+    is_plain = changes <= commands.limits[columns]
+    paths = [commands.entries[number].holds for number in columns[is_plain].tolist()]
+    plain = zip(paths, (changes + offsets)[is_plain].tolist(), strict=True)
+    others = zip(columns[~is_plain].tolist(), changes[~is_plain].tolist(), strict=True)
+    counts = [np.bincount(rows[own], minlength=len(kinds)).tolist() for own in (is_plain, ~is_plain)]
+    for kind, own, plain_count, count in zip(kinds, held[range(len(kinds)), kinds].tolist(), *counts, strict=True):
+        attributes.update(islice(plain, plain_count))
+        for number, operand in islice(others, count):
+            attributes.update(attributes_of(commands.entries[number].command, operand, product))
         command = commands.entries[kind].command
         check_cores(command, attributes, variant)
         operation = latch(command, attributes_of(command, own, product), attributes)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from npu.isa.operations import AddressRange, Dma, KernelOperation, Operation, WeightedOperation
+from npu.memo import cached_property
 from npu.numerics.arrays import Ints
 from npu.records import replace
 
@@ -131,8 +132,13 @@ class Alike:
     """
 
     def __init__(self, decoded: Sequence[Decoded], firsts: Sequence[int], of: Ints, places: Ints) -> None:
-        self.decoded = tuple(decoded)
+        self.decoded = decoded
         self.firsts, self.of, self.places = firsts, of, places
+
+    @cached_property
+    def records(self) -> Sequence[Operation]:
+        """The first operation of each kind."""
+        return [self.decoded[first].operation for first in self.firsts]
 
     @staticmethod
     def none(operations: Sequence[Decoded] | Sequence[Operation]) -> Alike:

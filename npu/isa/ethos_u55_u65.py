@@ -8,7 +8,7 @@ from npu.isa.commands import COMMANDS
 from npu.isa.family import Buffers, Family, FamilyArithmetic, ScaleFormat, WeightFormat, WeightUse
 from npu.isa.scale_records import RECORD_BYTES, decode_scales, decode_scales_at, encode_scales
 from npu.isa.sections import SECTIONS
-from npu.isa.weight_stream.decode import GroupedWeights, decode_groups, decode_weights
+from npu.isa.weight_stream.decode import GroupedWeights, decode_groups, decode_weights, grouped_streams
 from npu.isa.weight_stream.encode import encode_weights, stand_in
 from npu.isa.weight_stream.order import WeightOrder
 
@@ -36,7 +36,9 @@ ETHOS_U55_U65 = Family(
     commands=COMMANDS,
     sections=SECTIONS,
     buffers=Buffers(shram.buffer_rule, shram.shram_layout),
-    weights=WeightFormat(weight_order, encode_weights, stand_in, decode_weights, GroupedWeights, decode_groups),
+    weights=WeightFormat(
+        weight_order, encode_weights, stand_in, decode_weights, GroupedWeights, grouped_streams, decode_groups
+    ),
     scales=ScaleFormat(RECORD_BYTES, encode_scales, decode_scales, decode_scales_at),
     # With other shifts ADD and SUB of Vela's streams differ from LiteRT.
     arithmetic=FamilyArithmetic(

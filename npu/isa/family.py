@@ -29,7 +29,7 @@ from npu.isa.operations import (
 )
 from npu.isa.scale_records import RecordPlace
 from npu.isa.shram import BufferProblem
-from npu.isa.weight_stream.decode import GroupedStream, GroupedWeights
+from npu.isa.weight_stream.decode import GroupedStream, GroupedStreams, GroupedWeights
 from npu.isa.weight_stream.encode import Encoder
 from npu.isa.weight_stream.order import WeightOrder, WeightShape
 from npu.machine.buffers import BufferRule
@@ -90,7 +90,9 @@ class WeightFormat:
     """As many bytes as `encode` is expected to give, made faster, where a stream is needed for its size alone."""
     decode: Callable[[NDArray[np.uint8], WeightShape, WeightOrder], NDArray[np.int16]]
     grouped: Callable[[WeightShape, WeightOrder, Ints, int], GroupedWeights]
-    decode_groups: Callable[[Sequence[GroupedStream], int], list[bool]]
+    streams: Callable[[Sequence[GroupedWeights], Ints, Ints, Ints, Ints], GroupedStreams]
+    """Of the `GroupedWeights` of these numbers: where and how long they are, and where their groups go."""
+    decode_groups: Callable[[Sequence[GroupedStream] | GroupedStreams, int], NDArray[np.bool_]]
     """Decode weights of at most 8 bits into groups of 16 channels, on so many threads; False for streams that have others."""
 
 
@@ -122,7 +124,7 @@ class ScaleFormat:
     record_bytes: int
     encode: Callable[[ArrayLike, ArrayLike, ArrayLike], bytes]
     decode: Callable[[NDArray[np.uint8], int], tuple[Ints, Ints, Ints]]
-    decode_at: Callable[[Sequence[RecordPlace], int], tuple[Ints, Ints, Ints]]
+    decode_at: Callable[[Sequence[RecordPlace] | Ints, int], tuple[Ints, Ints, Ints]]
     """Of records at machine addresses."""
 
 

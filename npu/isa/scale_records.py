@@ -41,7 +41,7 @@ def decode_scales(data: bytes | NDArray[np.uint8], count: int) -> tuple[Ints, In
     return decode_scales_at([(records.ctypes.data, count, 0, 1)], count)
 
 
-def decode_scales_at(places: Sequence[RecordPlace], count: int) -> tuple[Ints, Ints, Ints]:
+def decode_scales_at(places: Sequence[RecordPlace] | Ints, count: int) -> tuple[Ints, Ints, Ints]:
     """`decode_scales` of records at machine addresses, where the caller keeps them; `places` have all `count` channels."""
     biases, scales, shifts = (np.empty(count, np.int64) for _ in range(3))
     decode_records(np.array(places, np.int64).reshape(-1).view(RECORDS), biases, scales, shifts)

@@ -25,7 +25,7 @@ class CommandStream:
     def operations(self) -> tuple[Decoded, ...]:
         """The operations in order. StreamError names the command at fault."""
         if self._operations is None:
-            self._operations = self.alike.decoded
+            self._operations = tuple(self.alike.decoded)
         return self._operations
 
     @property

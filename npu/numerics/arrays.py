@@ -11,3 +11,8 @@ Array: TypeAlias = npt.NDArray[Any]
 """An array of whichever numbers."""
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+def starts(sizes: Ints) -> Ints:
+    """Where each of several things begins that lie one after the other."""
+    return np.cumsum(sizes) - sizes

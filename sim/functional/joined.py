@@ -15,7 +15,7 @@ import numpy.typing as npt
 from npu.isa.operations import Convolution, FeatureMap, Operation
 from npu.records import dataclass
 from sim.functional.kernels import rows as r
-from sim.functional.packing import PackedRow
+from sim.functional.packing import PackedRow, packed_bytes
 from sim.functional.repeats import Places, Span
 from sim.memory import brick_stride
 from sim.undefined import overlaps_itself
@@ -120,7 +120,7 @@ def _row_of(slices: Sequence[PackedRow], arrays: list[npt.NDArray[np.generic]]) 
     if len(slices) > 1:
         numbers = np.frombuffer(bytearray(numbers.tobytes()), r.ROW)[0]
         for name in ("weights", "stage"):
-            arrays.append(np.concatenate([row.arrays[name].view(np.uint8).reshape(-1) for row in slices]))
+            arrays.append(np.frombuffer(b"".join([packed_bytes(row.numbers, name) for row in slices]), np.uint8))
             numbers[name] = arrays[-1].ctypes.data
         numbers["blocks"], numbers["tail"] = sum(int(row.numbers["blocks"]) for row in slices), slices[-1].numbers["tail"]
     return numbers

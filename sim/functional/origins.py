@@ -6,43 +6,40 @@ operation is executed is looked at then, so that a wrong one costs time alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 import numpy as np
 import numpy.typing as npt
 
 from npu.isa.decoded import PLACES_OF, Alike
-from npu.isa.operations import Convolution, DepthwiseConvolution, Dma, Operation
+from npu.isa.operations import Dma, Operation
+from npu.native.call import array_address
+from npu.numerics.arrays import Ints, starts
 from sim.functional.kernels.origins import RANGE, TRANSFER, find_origins
 from sim.functional.weights import ConstantBytes, source_columns
 from sim.memory import NpuMemory
 
 
-def constant_origins(alike: Alike, memory: NpuMemory) -> Iterator[tuple[int, ConstantBytes]]:
-    """The index of every convolution, and the bytes that its `source_ranges` are going to have."""
-    regions, constant = dict(memory.regions), memory.constants
-    records = [alike.decoded[first].operation for first in alike.firsts]
-    kinds = {kind: one for kind, one in enumerate(records) if isinstance(one, Convolution | DepthwiseConvolution)}
-    columns = {kind: source_columns(one) for kind, one in kinds.items()}
-    own = np.flatnonzero(np.isin(alike.of, list(kinds))).tolist()
-    of = alike.of[own].tolist()
-    parts = np.array([(index, *part) for index, kind in zip(own, of, strict=True) for part in columns[kind]], np.int64)
-    index, region, column = parts.reshape(-1, 3).T
+def constant_origins(alike: Alike, memory: NpuMemory, operations: Ints) -> ConstantBytes:
+    """The bytes that the `source_ranges` of convolutions are going to have; in an operation's place its index is given."""
+    kinds, of = np.unique(alike.of[operations], return_inverse=True)
+    columns = [source_columns(alike.records[kind]) for kind in kinds.tolist()]
+    sizes = np.array([len(own) for own in columns], np.int64)
+    counts = sizes[of]
+    index, own = np.repeat(operations, counts), np.repeat(starts(sizes)[of] - starts(counts), counts) + np.arange(counts.sum())
+    region, column = np.array([part for parts in columns for part in parts], np.int64).reshape(-1, 2)[own].T
     rows = np.stack([index, region, alike.places[index, column], alike.places[index, column + 1]], axis=1)
-    ranges = rows[:, 1:].tolist()
-    find_origins(_transfers(alike, records), rows.reshape(-1).view(RANGE))
-    addresses, origins, end = (memory.bases[rows[:, 1]] + rows[:, 2]).tolist(), rows[:, 1:3].tolist(), 0
-    for k, kind in zip(own, of, strict=True):
-        first, end = end, end + len(columns[kind])
-        places = [(regions[region], start) for region, start in origins[first:end]]
-        constants = ConstantBytes(kinds[kind], ranges[first:end], places, addresses[first:end])
-        is_kept = all(region in constant for region, _ in origins[first:end])
-        yield k, constants if is_kept else constants.copied()
+    ranges = rows[:, 1:].copy()
+    find_origins(_transfers(alike), rows.reshape(-1).view(RANGE))
+    addresses, kept = memory.bases[rows[:, 1]] + rows[:, 2], [memory.regions[region] for region in memory.constants]
+    for k in np.flatnonzero(~np.isin(rows[:, 1], list(memory.constants))).tolist():
+        _, region, start, size = rows[k].tolist()
+        kept.append(memory.regions[region][start : start + size].copy())
+        addresses[k] = array_address(kept[-1])
+    return ConstantBytes(operations, counts, ranges, addresses, kept)
 
 
-def _transfers(alike: Alike, records: Sequence[Operation]) -> npt.NDArray[np.void]:
+def _transfers(alike: Alike) -> npt.NDArray[np.void]:
     """The `TRANSFER`s between regions that are in one piece."""
-    regions = np.array([plain_sides(one) for one in records], np.int64).reshape(-1, 2)[alike.of]
+    regions = np.array([plain_sides(one) for one in alike.records], np.int64).reshape(-1, 2)[alike.of]
     own = np.flatnonzero(regions[:, 0] >= 0)
     source, destination, size = alike.places[own, PLACES_OF["dma"]].T
     rows = np.stack([own, regions[own, 1], destination, size, regions[own, 0], source], axis=1)

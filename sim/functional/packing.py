@@ -5,10 +5,9 @@ The only place that decides whether constants are within what the kernels do exa
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import field
-from itertools import accumulate
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +17,11 @@ from npu.hardware.variant import Accelerator
 from npu.isa.families import family_of
 from npu.isa.family import WeightUse, weight_shape
 from npu.isa.operations import Convolution, DepthwiseConvolution, ElementType, FeatureMap
-from npu.isa.scale_records import RecordPlace
-from npu.isa.weight_stream.decode import GroupedStream, GroupedWeights
+from npu.isa.weight_stream.decode import GroupedWeights
 from npu.native.call import array_address
 from npu.native.cpu import current
 from npu.native.types import offset_of
-from npu.numerics.arrays import Ints
+from npu.numerics.arrays import Ints, starts
 from npu.records import dataclass
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.pack import (
@@ -41,7 +39,6 @@ from sim.functional.kernels.values import NUMBERS, zeroed
 from sim.functional.weights import ConstantBytes, DecodedConstants, weight_orders
 from sim.inconsistent import output_limits
 
-Element = TypeVar("Element", np.int8, np.int64, np.void)
 Weights = npt.NDArray[np.int16]
 LIMIT = 1 << 30
 """Bound of the sums that the kernels requantize."""
@@ -131,22 +128,24 @@ def _address(array: npt.NDArray[np.generic]) -> int:
 
 @dataclass(slots=True, eq=False)
 class PackedRow:
-    """The row of an operation, with what its constants are packed to."""
+    """The row of an operation."""
 
     planned: PlannedRow
     numbers: np.void
     """The row in the table of its stream."""
-    arrays: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
-    used: PackedOrder | None = None
-    """For the weights that there are."""
-    checks: Ints | None = None
-    constants: ConstantBytes | None = None
-    """What they were packed from."""
+    kept: list[npt.NDArray[np.generic]] = field(default_factory=list)
+    """What its addresses point to, unless `pack_streams` has made it."""
 
-    def table(self, name: str, array: npt.NDArray[np.generic]) -> int:
+    def table(self, array: npt.NDArray[np.generic]) -> int:
         """Keep an array and return its address."""
-        self.arrays[name] = kept = np.ascontiguousarray(array)
-        return _address(kept)
+        self.kept.append(np.ascontiguousarray(array))
+        return _address(self.kept[-1])
+
+
+def packed_bytes(row: np.void, name: str) -> bytes:
+    """What the address `weights` or `stage` of a row points to."""
+    block_bytes = r.CHANNELS_BYTES if name == "stage" else row["segments"] * row["dwords"] * r.WEIGHTS_BYTES
+    return ctypes.string_at(int(row[name]), int(row["blocks"] * block_bytes))
 
 
 def make_table(rows: Sequence[PlannedRow]) -> npt.NDArray[np.void]:
@@ -174,6 +173,8 @@ class PackedForm:
     operation: Convolution | DepthwiseConvolution
     """One of them."""
     order: PackedOrder
+    kind: int
+    """Of their rows."""
     numbers: tuple[int, ...] = field(init=False)
     """The numbers of a PACKED that are the operation's own."""
     weights_bytes: int = field(init=False)
@@ -197,61 +198,46 @@ def form_of(row: PlannedRow, operation: Convolution | DepthwiseConvolution) -> P
     """The form of the constants of an operation; None if `pack_streams` does not take them."""
     if row.kind == r.GENERAL or row.order is None or row.order.places.size > _MAX_INPUTS or row.fields.get("finish") == r.SUM:
         return None
-    return PackedForm(operation, row.order)
-
-
-@dataclass(slots=True, eq=False)
-class Packing:
-    """An operation whose constants are to be packed."""
-
-    index: int
-    """Of its row in the table."""
-    row: PackedRow
-    constants: ConstantBytes
-
-    @property
-    def form(self) -> PackedForm:
-        """What `pack_streams` makes of them, if it takes them."""
-        assert self.row.planned.form is not None
-        return self.row.planned.form
+    return PackedForm(operation, row.order, row.kind)
 
 
 _NUMBERS = ("length", "blocks", "depth", "input_offset", "reach", "zero_point", "low", "high")
 
 
 def pack_streams(
-    packings: Sequence[Packing], table: npt.NDArray[np.void], accelerator: Accelerator, num_threads: int = 1
-) -> None:
-    """Pack the constants of operations that have a form, of the rows of a table. Raises SimulationError.
+    forms: Sequence[PackedForm],
+    of: Ints,
+    constants: ConstantBytes,
+    table: npt.NDArray[np.void],
+    accelerator: Accelerator,
+    num_threads: int = 1,
+) -> list[npt.NDArray[np.generic]]:
+    """Pack the constants of operations, each of the form of this number, into the rows of a table. Raises SimulationError.
 
-    A row stays GENERAL if that takes what `pack_constants` does for constants beyond the common.
+    A row stays GENERAL if that takes what `pack_constants` does for constants beyond the common. Returns what they point to.
     """
-    if not packings:
-        return
-    forms, packed = [packing.form for packing in packings], np.zeros(len(packings), PACKED)
-    for name, column in zip(_NUMBERS, np.array([form.numbers for form in forms], np.int64).T, strict=True):
+    packed = np.zeros(of.size, PACKED)
+    for name, column in zip(_NUMBERS, np.array([form.numbers for form in forms], np.int64)[of].T, strict=True):
         packed[name] = column
-    sizes, blocks, depths = packed["length"] * packed["blocks"], packed["blocks"], packed["depth"]
+    sizes, blocks = packed["length"] * packed["blocks"], packed["blocks"]
     weights, stages = _aligned(int(sizes.sum())), zeroed(r.CHANNELS, int(blocks.sum()))
-    own_weights, own_stages = _parts(weights, sizes), _parts(stages, blocks)
-    for form, own in zip(forms, own_weights, strict=True):
-        if form.has_gaps:
-            own[:] = 0
-    packed["groups"], packed["first"] = array_address(weights) + _starts(sizes), _starts(depths)
-    packed["stage"] = stages.ctypes.data + _starts(blocks) * r.CHANNELS_BYTES
-    constants = [packing.constants for packing in packings]
+    first, has_gaps = starts(sizes), np.array([form.has_gaps for form in forms])[of]
+    for start, size in zip(first[has_gaps].tolist(), sizes[has_gaps].tolist(), strict=True):
+        weights[start : start + size] = 0
+    packed["groups"], packed["first"] = array_address(weights) + first, starts(packed["depth"])
+    packed["stage"] = stages.ctypes.data + starts(blocks) * r.CHANNELS_BYTES
     _group_weights(forms, accelerator)
     try:
-        fits = _decode_weights(forms, constants, packed["groups"].tolist(), accelerator, num_threads)
-        channels = _decode_channels(forms, constants, accelerator)
+        fits = _decode_weights(forms, of, constants, packed["groups"], accelerator, num_threads)
+        channels = _decode_channels(forms, of, constants, accelerator)
     except StreamError as error:
         raise SimulationError(str(error)) from error
     make_channels(packed, *channels, LIMIT, _MAX_FLOOR_SHIFT)
-    done = np.flatnonzero(fits & (packed["finish"] != IMPOSSIBLE)).tolist()
-    table["finish"][[packings[k].index for k in done]] = packed["finish"][done]
-    for k in done:
-        packings[k].row.arrays |= {"weights": own_weights[k], "stage": own_stages[k]}
-    _keep([packings[k] for k in done], table, packed["stage"][done], packed["groups"][done])
+    done = np.flatnonzero(fits & (packed["finish"] != IMPOSSIBLE))
+    at, kinds = constants.operations[done], np.array([form.kind for form in forms])[of]
+    table["finish"][at], table["kind"][at] = packed["finish"][done], kinds[done]
+    table["stage"][at], table["weights"][at] = packed["stage"][done], packed["groups"][done]
+    return [weights, stages, *_check_later(constants, done, table)]
 
 
 _LARGE_BYTES = 1 << 22
@@ -263,16 +249,6 @@ def _aligned(size: int) -> npt.NDArray[np.int8]:
     room = np.empty(size + 63 if size < _LARGE_BYTES // 4 else max(size + 63, _LARGE_BYTES), np.int8)
     skipped = -array_address(room) % 64
     return room[skipped : skipped + size]
-
-
-def _starts(sizes: Ints) -> Ints:
-    """Where each of several things begins that lie one after the other."""
-    return np.cumsum(sizes) - sizes
-
-
-def _parts(array: npt.NDArray[Element], sizes: Ints) -> list[npt.NDArray[Element]]:
-    """`array`, cut into pieces of these sizes."""
-    return [array[end - size : end] for size, end in zip(sizes.tolist(), np.cumsum(sizes).tolist(), strict=True)]
 
 
 def _group_weights(forms: Sequence[PackedForm], accelerator: Accelerator) -> None:
@@ -288,39 +264,52 @@ def _group_weights(forms: Sequence[PackedForm], accelerator: Accelerator) -> Non
             form.grouped = known[key]
 
 
+def _cores(constants: ConstantBytes) -> tuple[Ints, Ints, Ints]:
+    """Of each weight stream the operation, by its number among these, the core, and the number of its range.
+
+    As many ranges behind that are the scale records of the core.
+    """
+    cores = constants.counts // 2
+    owner = np.repeat(np.arange(cores.size), cores)
+    core = np.arange(owner.size) - starts(cores)[owner]
+    return owner, core, starts(constants.counts)[owner] + core
+
+
 def _decode_weights(
     forms: Sequence[PackedForm],
-    constants: Sequence[ConstantBytes],
-    groups: Sequence[int],
+    of: Ints,
+    constants: ConstantBytes,
+    groups: Ints,
     accelerator: Accelerator,
     num_threads: int,
 ) -> npt.NDArray[np.bool_]:
     """Decode the weights of operations to the addresses of their groups; whether all have 8 bits. Raises StreamError."""
-    streams, owners = list[GroupedStream](), list[int]()
-    for index, (form, own, address) in enumerate(zip(forms, constants, groups, strict=True)):
-        for one, (_, _, size), at in zip(form.grouped, own.ranges, own.addresses, strict=False):
-            streams.append(one.stream(at, size, address))
-            owners.append(index)
-    fits, decode_groups = np.ones(len(forms), np.bool_), family_of(accelerator.product).weights.decode_groups
-    fits[[owner for owner, fit in zip(owners, decode_groups(streams, num_threads), strict=True) if not fit]] = False
+    format, (owner, core, at) = family_of(accelerator.product).weights, _cores(constants)
+    first = starts(np.array([len(form.grouped) for form in forms], np.int64))
+    grouped, own = [one for form in forms for one in form.grouped], first[of[owner]] + core
+    streams = format.streams(grouped, own, constants.addresses[at], constants.ranges[at, 2], groups[owner])
+    fits = np.ones(of.size, np.bool_)
+    fits[owner[~format.decode_groups(streams, num_threads)]] = False
     return fits
 
 
 def _decode_channels(
-    forms: Sequence[PackedForm], constants: Sequence[ConstantBytes], accelerator: Accelerator
+    forms: Sequence[PackedForm], of: Ints, constants: ConstantBytes, accelerator: Accelerator
 ) -> tuple[Ints, Ints, Ints]:
     """Biases, scales and shifts of all operations, one after the other. Raises StreamError."""
-    depths = [form.operation.ofm.depth for form in forms]
-    ends, places = list(accumulate(depths)), list[RecordPlace]()
-    for own, depth, end in zip(constants, depths, ends, strict=True):
-        cores = len(own.addresses) // 2
-        for core, address in enumerate(own.addresses[cores:]):
-            places.append((address, len(range(core, depth, cores)), end - depth + core, cores))
-    biases, scales, shifts = family_of(accelerator.product).scales.decode_at(places, sum(depths))
-    for form, end in zip(forms, ends, strict=True):
+    depths, cores, (owner, core, at) = (
+        np.array([form.operation.ofm.depth for form in forms])[of],
+        constants.counts // 2,
+        _cores(constants),
+    )
+    first, step = starts(depths), cores[owner]
+    places = constants.addresses[at + step], -(-(depths[owner] - core) // step), first[owner] + core, step
+    biases, scales, shifts = family_of(accelerator.product).scales.decode_at(np.stack(places, axis=1), int(depths.sum()))
+    for number, form in enumerate(forms):
         if (scale := form.operation.scale) is not None:
-            channels = slice(end - form.operation.ofm.depth, end)
-            scales[channels], shifts[channels] = scale.scale, scale.shift
+            for start in first[of == number].tolist():
+                channels = slice(start, start + form.operation.ofm.depth)
+                scales[channels], shifts[channels] = scale.scale, scale.shift
     return biases, scales, shifts
 
 
@@ -334,15 +323,20 @@ def _input_offset(ifm: FeatureMap) -> int:
     return ifm.zero_point + (0 if current().has_signed_dot_product else 128) - unsigned_offset(ifm.element)
 
 
-def pack_constants(packing: Packing, table: npt.NDArray[np.void], constants: DecodedConstants) -> None:
-    """Pack constants decoded from the source.
+def pack_constants(
+    row: PackedRow,
+    operation: Convolution | DepthwiseConvolution,
+    constants: DecodedConstants,
+    source: ConstantBytes,
+    table: npt.NDArray[np.void],
+) -> None:
+    """Pack constants decoded from the source into the row of a table.
 
     The row stays GENERAL if the fast kernels would not be exact with them. Weights beyond 8 bits are sums of several, by which
     the kernels multiply one after the other.
     """
-    row, operation, own_order = packing.row, packing.constants.operation, packing.row.planned.order
+    own_order, n, depth = row.planned.order, row.numbers, operation.ofm.depth
     assert own_order is not None
-    n, depth = row.numbers, operation.ofm.depth
     scales, shifts = constants.scales, constants.shifts
     if operation.scale is not None:
         scales, shifts = np.full_like(scales, operation.scale.scale), np.full_like(shifts, operation.scale.shift)
@@ -374,31 +368,24 @@ def pack_constants(packing: Packing, table: npt.NDArray[np.void], constants: Dec
         return
     else:
         stage["bias"][np.arange(depth) // 16, np.arange(depth) % 16] = biases.astype(np.int32)
-        n["values"]["sums"], n["values"]["sums_scales"] = n["sums"], row.table("scales", scales)
-        n["values"]["sums_shifts"] = row.table("shifts", shifts)
+        n["values"]["sums"], n["values"]["sums_scales"] = n["sums"], row.table(scales)
+        n["values"]["sums_shifts"] = row.table(shifts)
     order = own_order if len(terms) == 1 else own_order.repeated(len(terms))
     packed = np.zeros(-(-depth // 16) * order.block_bytes, np.int8)
     pack(np.concatenate(terms, 1), order.weights, packed, 16, 4)
-    row.used = order
     for name, value in order.fields.items():
         n[name] = value
-    addresses = [[row.table("stage", stage)], [row.table("weights", packed)]]
-    _keep([packing], table, *np.array(addresses, np.int64))
+    row.kept += [order.parts, order.inputs, *_check_later(source, np.array([0]), table)]
+    n["stage"], n["weights"], n["kind"] = row.table(stage), row.table(packed), row.planned.kind
 
 
-def _keep(packings: Sequence[Packing], table: npt.NDArray[np.void], stages: Ints, weights: Ints) -> None:
-    """Let rows of a table point to packed constants, by the addresses of their stages and weights."""
-    at, own = [packing.index for packing in packings], [packing.constants for packing in packings]
-    counts = np.array([len(constants.ranges) for constants in own], np.int64)
-    checks = [  # `CHECK`s
-        (*part, address) for constants in own for part, address in zip(constants.ranges, constants.addresses, strict=True)
-    ]
-    kept = np.array(checks, np.int64).reshape(-1, 4)
-    for packing in packings:
-        packing.row.checks, packing.row.constants = kept, packing.constants
-    table["checks"][at], table["check_count"][at] = array_address(kept) + kept.strides[0] * _starts(counts), counts
-    table["stage"][at], table["weights"][at] = stages, weights
-    table["kind"][at] = [packing.row.planned.kind for packing in packings]
+def _check_later(constants: ConstantBytes, own: Ints, table: npt.NDArray[np.void]) -> list[npt.NDArray[np.generic]]:
+    """Let rows of a table say what those of the operations were packed from that have these numbers among them."""
+    checks = np.concatenate([constants.ranges, constants.addresses[:, None]], axis=1)  # `CHECK`s
+    at = constants.operations[own]
+    table["checks"][at] = array_address(checks) + checks.strides[0] * starts(constants.counts)[own]
+    table["check_count"][at] = constants.counts[own]
+    return [checks, *constants.kept]
 
 
 def _split(weights: Weights) -> list[Weights]:

@@ -31,7 +31,7 @@ def shared_plans(alike: Alike, memory: NpuMemory) -> Ints:
     count = alike.of.size
     is_safe, facts = np.ones(count, np.bool_), np.zeros(count, np.int64)
     repeated = np.flatnonzero(np.bincount(alike.of) > 1).tolist()
-    kinds = {kind: alike.decoded[alike.firsts[kind]].operation for kind in repeated}
+    kinds = {kind: alike.records[kind] for kind in repeated}
     sizes = np.array([memory.regions[k].size if k in memory.regions else -1 for k in range(MAX_REGIONS)] + [1 << 62])
     transfers = {kind: plain_sides(one) for kind, one in kinds.items() if isinstance(one, Dma)}
     if transfers:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from npu.errors import SimulationError, StreamError
 from npu.isa.decoded import Alike, Decoded
 from npu.isa.operations import Convolution, DepthwiseConvolution, Elementwise, Operation, Pooling
+from npu.memo import LazySequence
 from npu.native.cpu import current
 from npu.numerics.arrays import Ints
 from npu.records import dataclass
@@ -24,7 +25,7 @@ from sim.functional.kernels import rows as r
 from sim.functional.kernels.run import run, run_many
 from sim.functional.kernels.values import NUMBERS, zeroed
 from sim.functional.origins import constant_origins
-from sim.functional.packing import PackedRow, Packing, PlannedRow, make_table, pack_constants, pack_streams
+from sim.functional.packing import PackedRow, PlannedRow, make_table, pack_constants, pack_streams
 from sim.functional.plans import move_rows, shared_plans
 from sim.functional.repeats import Places, mark_repeats
 from sim.functional.threads import StreamThreads
@@ -69,7 +70,10 @@ class PreparedStream:
     """A sequence of operations for memories of one shape."""
 
     alike: Alike
-    operations: list[PreparedOperation]
+    operations: Sequence[PreparedOperation]
+    planned: Sequence[PlannedRow]
+    plans: Ints
+    """Of each operation the one of these."""
     rows: npt.NDArray[np.void]
     """`rows.ROW` of each operation, what the kernels see."""
     sums: npt.NDArray[np.uint8]
@@ -77,6 +81,8 @@ class PreparedStream:
     tier: Tier
     is_packed: bool
     """Whether nothing is left to be packed before its time."""
+    kept: Sequence[npt.NDArray[np.generic]] = ()
+    """What rows that were packed ahead point to."""
     memory: weakref.ref[NpuMemory] | None = None
     """On which the last runs were."""
     whole_runs: int = 0
@@ -105,17 +111,20 @@ def best_tier() -> Tier:
 
 def prepare_stream(alike: Alike, memory: NpuMemory, tier: Tier) -> PreparedStream:
     """Check operations against a memory's shape and prepare them. Raises SimulationError and StreamError."""
-    plans = shared_plans(alike, memory)
-    planned = {index: _plan(alike.decoded[index], memory, tier) for index in np.unique(plans).tolist()}
-    own = make_table(list(planned.values()))
-    sums = np.empty(max((one.sums_bytes for one in planned.values()), default=0), np.uint8)
-    own["sums"][[one.sums_bytes > 0 for one in planned.values()]] = sums.ctypes.data
+    firsts, plans = np.unique(shared_plans(alike, memory), return_inverse=True)
+    planned = [_plan(alike.decoded[index], memory, tier) for index in firsts.tolist()]
+    own = make_table(planned)
+    sums = np.empty(max((one.sums_bytes for one in planned), default=0), np.uint8)
+    own["sums"][[one.sums_bytes > 0 for one in planned]] = sums.ctypes.data
     contents = own.view(np.uint8).reshape(own.size, r.ROW_BYTES)  # of which rows are taken ten times as fast
-    table = contents[np.searchsorted(list(planned), plans)].reshape(-1).view(r.ROW)
-    move_rows(table, alike.places, plans)
-    rows = [PackedRow(planned[plan], row) for plan, row in zip(plans.tolist(), table, strict=True)]
-    operations = list(map(PreparedOperation, alike.decoded, rows))
-    return PreparedStream(alike, operations, table, sums, tier, is_packed=tier is Tier.GENERAL)
+    table = contents[plans].reshape(-1).view(r.ROW)
+    move_rows(table, alike.places, firsts[plans])
+
+    def prepared(index: int) -> PreparedOperation:
+        return PreparedOperation(alike.decoded[index], PackedRow(planned[plans[index]], table[index]))
+
+    operations = LazySequence(plans.size, prepared)
+    return PreparedStream(alike, operations, planned, plans, table, sums, tier, is_packed=tier is Tier.GENERAL)
 
 
 def _plan(decoded: Decoded, memory: NpuMemory, tier: Tier) -> PlannedRow:
@@ -176,17 +185,21 @@ def run_again(stream: PreparedStream, memory: NpuMemory, moved: Moved) -> int:
 
 def _pack_ahead(stream: PreparedStream, memory: NpuMemory, num_threads: int) -> None:
     """Pack the constants of all operations together. What is malformed is left to the operation that meets it."""
-    stream.is_packed, packings, room = True, list[Packing](), _PACKED_AHEAD_BYTES
-    for index, constants in constant_origins(stream.alike, memory):
-        row = stream.operations[index].row
-        if (form := row.planned.form) is not None and form.weights_bytes <= room:
-            packings.append(Packing(index, row, constants))
+    stream.is_packed, room, own = True, _PACKED_AHEAD_BYTES, list[int]()
+    forms = [one.form for one in stream.planned]
+    for index, plan in enumerate(stream.plans.tolist()):
+        if (form := forms[plan]) is not None and form.weights_bytes <= room:
+            own.append(index)
             room -= form.weights_bytes
+    if not own:
+        return
+    used, of = np.unique(stream.plans[own], return_inverse=True)
+    packed = [form for plan in used.tolist() if (form := forms[plan]) is not None]
+    constants = constant_origins(stream.alike, memory, np.array(own))
     with suppress(SimulationError):
-        pack_streams(packings, stream.rows, memory.variant.accelerator, num_threads)
-        for packing in packings:
-            if packing.row.numbers["kind"] == r.GENERAL:
-                stream.operations[packing.index].uncommon = packing.constants.source
+        stream.kept = pack_streams(packed, of, constants, stream.rows, memory.variant.accelerator, num_threads)
+        for index in constants.operations[stream.rows["kind"][own] == r.GENERAL].tolist():
+            stream.operations[index].uncommon = constants.source(index)
 
 
 def _repeat(stream: PreparedStream, repeated: RepeatedRows) -> int:
@@ -246,12 +259,12 @@ def _pack(stream: PreparedStream, index: int, operation: Convolution | Depthwise
     if _are_equal(views, prepared.source):
         return False
     row, prepared.constants, prepared.source = prepared.row, None, [view.copy() for view in views]
+    row.kept.clear()
     stream.rows["kind"][index], stream.rows["checks"][index] = r.GENERAL, 0
-    ranges = [(part.region, part.address, part.length_bytes) for part in source_ranges(operation)]
-    packing = Packing(index, row, ConstantBytes.of(operation, ranges, prepared.source))
-    if row.planned.form is not None and not _are_equal(views, prepared.uncommon):
-        pack_streams([packing], stream.rows, memory.variant.accelerator)
+    constants, form = ConstantBytes.of(index, source_ranges(operation), prepared.source), row.planned.form
+    if form is not None and not _are_equal(views, prepared.uncommon):
+        row.kept += pack_streams([form], np.array([0]), constants, stream.rows, memory.variant.accelerator)
     if row.planned.kind != r.GENERAL and row.numbers["kind"] == r.GENERAL:
         prepared.constants = decode_constants(operation, memory)
-        pack_constants(packing, stream.rows, prepared.constants)
+        pack_constants(row, operation, prepared.constants, constants, stream.rows)
     return bool(row.numbers["kind"] != r.GENERAL)

@@ -6,6 +6,7 @@ rewrites its own weights (or copies other weights over them) stays correct.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,8 +25,6 @@ from npu.records import dataclass
 from sim.memory import NpuMemory
 
 Bytes = npt.NDArray[np.uint8]
-ConstantRange = Sequence[int]
-"""Region, address and length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,31 +45,31 @@ def source_ranges(operation: Convolution | DepthwiseConvolution) -> tuple[Addres
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConstantBytes:
-    """The bytes of the `source_ranges` of an operation; nobody writes them."""
+    """The bytes of the `source_ranges` of operations; nobody writes them."""
 
-    operation: Convolution | DepthwiseConvolution
-    """One that is alike, not at its places."""
-    ranges: Sequence[ConstantRange]
-    places: Sequence[tuple[Bytes, int]]
-    """Of each range the array that has its bytes, and where in it they begin."""
-    addresses: Sequence[int]
-    """Of these bytes, in this process."""
-
-    @property
-    def source(self) -> list[Bytes]:
-        """The bytes of each range."""
-        return [array[start : start + size] for (array, start), (_, _, size) in zip(self.places, self.ranges, strict=True)]
-
-    def copied(self) -> ConstantBytes:
-        """The same, which nobody else can write."""
-        return ConstantBytes.of(self.operation, self.ranges, [part.copy() for part in self.source])
+    operations: Ints
+    """The operations, by index."""
+    counts: Ints
+    """Of the ranges of each operation: its weights, then as many of scale records."""
+    ranges: Ints
+    """Region, address and length of those of all operations, one after the other."""
+    addresses: Ints
+    """Of their bytes, in this process."""
+    kept: Sequence[Bytes]
+    """The arrays that these bytes belong to."""
 
     @staticmethod
-    def of(
-        operation: Convolution | DepthwiseConvolution, ranges: Sequence[ConstantRange], source: Sequence[Bytes]
-    ) -> ConstantBytes:
-        """Those of `source`."""
-        return ConstantBytes(operation, ranges, [(part, 0) for part in source], list(map(array_address, source)))
+    def of(index: int, ranges: Sequence[AddressRange], source: Sequence[Bytes]) -> ConstantBytes:
+        """Those of one operation, which are `source`."""
+        places = np.array([(part.region, part.address, part.length_bytes) for part in ranges], np.int64).reshape(-1, 3)
+        addresses = np.array(list(map(array_address, source)), np.int64)
+        return ConstantBytes(np.array([index]), np.array([len(source)]), places, addresses, source)
+
+    def source(self, index: int) -> list[Bytes]:
+        """A copy of the bytes of each range of an operation."""
+        own = np.repeat(self.operations, self.counts) == index
+        parts = zip(self.addresses[own].tolist(), self.ranges[own, 2].tolist(), strict=True)
+        return [np.frombuffer(ctypes.string_at(address, size), np.uint8) for address, size in parts]
 
 
 def source_columns(operation: Convolution | DepthwiseConvolution) -> list[tuple[int, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npu.memo import LastUsed
+from npu.memo import LastUsed, LazySequence
 
 
 def test_what_was_asked_for_last_stays() -> None:
@@ -24,3 +24,16 @@ def test_what_was_asked_for_last_stays() -> None:
     assert made == [1, 2, 3, 4, 5]
     ask(2)
     assert made[-1] == 2
+
+
+def test_items_of_a_sequence_are_made_when_they_are_looked_at() -> None:
+    made: list[int] = []
+
+    def square(index: int) -> int:
+        made.append(index)
+        return index * index
+
+    items = LazySequence(4, square)
+    assert (len(items), made) == (4, [])
+    assert (items[2], items[2], made) == (4, 4, [2])
+    assert (list(items), made) == ([0, 1, 4, 9], [2, 0, 1, 3])

@@ -18,11 +18,14 @@ from npu.isa.weight_stream.kernels import slices
 from npu.isa.weight_stream.kernels.order import NO_BYTE
 from npu.isa.weight_stream.order import WeightOrder, WeightShape, check_padding, count_symbols, grouped_order, restore
 from npu.native.call import array_address
+from npu.numerics.arrays import Ints
 from npu.records import dataclass
 
 Data = bytes | NDArray[np.uint8]
 GroupedStream = tuple[object, ...]
 """A `STREAM` of the kernel."""
+GroupedStreams = NDArray[np.void]
+"""Many of them."""
 _WORD_BYTES = 8
 _KEPT_WEIGHTS = 1 << 20
 """For how many there is room that is not given back."""
@@ -121,7 +124,14 @@ class GroupedWeights:
         return *self._numbers, address, size_bytes, groups, 0, 0, 0, 0, 0
 
 
-def decode_groups(streams: Sequence[GroupedStream], num_threads: int = 1) -> list[bool]:
+def grouped_streams(weights: Sequence[GroupedWeights], of: Ints, addresses: Ints, sizes: Ints, groups: Ints) -> GroupedStreams:
+    """The `GroupedWeights.stream` of many, each of the weights of this number."""
+    rows = np.array([one.stream(0, 0, 0) for one in weights], group_kernels.STREAM)[of]
+    rows["data"], rows["bytes"], rows["groups"] = addresses, sizes, groups
+    return rows
+
+
+def decode_groups(streams: Sequence[GroupedStream] | GroupedStreams, num_threads: int = 1) -> NDArray[np.bool_]:
     """Put the weights of streams into their groups; False for each that has one of more than 8 bits. Raises StreamError."""
     rows = np.array(streams, group_kernels.STREAM)
     shares = [np.ascontiguousarray(rows[k::num_threads]) for k in range(min(num_threads, rows.size))]
@@ -134,15 +144,11 @@ def decode_groups(streams: Sequence[GroupedStream], num_threads: int = 1) -> lis
         helper.join()
     for k, share in enumerate(shares):
         rows[k::num_threads] = share
-    for status, position, decoded, size_bytes, count, stray, symbol in zip(*_columns(rows), strict=True):
-        _check(status, position, decoded, size_bytes, count)
-        check_padding(stray, symbol)
-    return [stray != NO_BYTE for stray in rows["stray"].tolist()]
-
-
-def _columns(rows: NDArray[np.void]) -> list[list[int]]:
-    names = ("status", "position", "decoded", "bytes", "symbols", "stray", "stray_symbol")
-    return [rows[name].tolist() for name in names]
+    for k in np.flatnonzero((rows["status"] != fields.OK) | (rows["stray"] >= 0))[:1].tolist():
+        _check(*(int(rows[name][k]) for name in ("status", "position", "decoded", "bytes", "symbols")))
+        check_padding(*(int(rows[name][k]) for name in ("stray", "stray_symbol")))
+    are_bytes: NDArray[np.bool_] = rows["stray"] != NO_BYTE
+    return are_bytes
 
 
 def _decode_rows(rows: NDArray[np.void]) -> None:

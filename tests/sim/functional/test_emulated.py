@@ -39,7 +39,7 @@ def copied(memory: NpuMemory) -> NpuMemory:
 
 def ready(bench: Workbench, operation: KernelOperation, memory: NpuMemory) -> PreparedStream:
     """The operation with constants packed, as it is before its first run."""
-    stream, _ = Machine(bench.variant, Tier.PORTABLE)._prepared([operation], memory)
+    stream = Machine(bench.variant, Tier.PORTABLE)._prepared([operation], memory)
     prepared._pack_ahead(stream, memory, 1)
     if stream.rows[0]["kind"] == rows.GENERAL and stream.operations[0].row.planned.kind != rows.GENERAL:
         prepared._pack(stream, 0, operation, memory)  # type: ignore[arg-type]

@@ -58,7 +58,7 @@ def assert_exact(bench: Workbench, operation: KernelOperation | Dma, kind: int, 
                 data[:] = start[region]
         machine = Machine(bench.variant, tier)
         machine.run([operation], memory)
-        found = machine._prepared([operation], memory)[0].rows[0]["kind"]
+        found = machine._prepared([operation], memory).rows[0]["kind"]
         assert found == (rows.GENERAL if tier is Tier.GENERAL else kind), f"{tier}: {operation}"
         for region, data in memory.regions.items():
             np.testing.assert_array_equal(data, expected.regions[region], f"{tier}: {operation}")
@@ -401,7 +401,7 @@ def test_no_operation_of_a_real_network_is_left_to_the_general_kernels(name: str
     )
     words, machine = parse_payload(job.payload).words, Machine(variant)
     machine.run(words, memory)
-    left = machine._prepared(words, memory)[0].rows["kind"] == rows.GENERAL
+    left = machine._prepared(words, memory).rows["kind"] == rows.GENERAL
     assert [item.operation for item, is_left in zip(decode(words, variant), left, strict=True) if is_left] == []
 
 

@@ -42,7 +42,7 @@ def runs_in_fixed_point(bench: Workbench, operation: Elementwise, tier: Tier) ->
         run_operation(operation, expected)
         machine.run([operation], memory)
         np.testing.assert_array_equal(memory.regions[1], expected.regions[1], f"{tier}: {operation}")
-    row = machine._prepared([operation], memory)[0].operations[0].row
+    row = machine._prepared([operation], memory).operations[0].row
     if row.numbers["kind"] != rows.ELEMENTWISE:
         return None
     return bool(row.planned.arrays["operands"][0]["fixed_point"]["is_exact"])

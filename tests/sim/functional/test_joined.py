@@ -50,7 +50,7 @@ def prepared(machine: Machine, operations: Sequence[Operation], memory: NpuMemor
         machine.run(operations, memory)
         Machine(machine.variant).run(operations, other)
         np.testing.assert_array_equal(memory.regions[ARENA], other.regions[ARENA])
-    stream, _ = machine._prepared(operations, memory)
+    stream = machine._prepared(operations, memory)
     assert stream.repeated is not None
     return stream, stream.repeated
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,9 +21,9 @@ from npu.isa.operations import (
     Operation,
     Scale,
 )
+from npu.numerics.arrays import Ints
 from sim.functional import prepared
 from sim.functional.origins import constant_origins
-from sim.functional.packing import Packing
 from sim.functional.prepared import Tier, best_tier
 from sim.functional.weights import source_ranges
 from sim.machine import Machine
@@ -87,8 +86,9 @@ def test_bytes_that_one_transfer_brings_are_known_before(stream: str) -> None:
         for operation in (FIRST, SECOND)
         for part in source_ranges(operation)
     ]
-    origins = constant_origins(Alike.none(FORESEEN[stream]), memory)
-    found = [source.tobytes() for _, constants in origins for source in constants.source]
+    own = [index for index, operation in enumerate(FORESEEN[stream]) if isinstance(operation, Convolution)]
+    constants = constant_origins(Alike.none(FORESEEN[stream]), memory, np.array(own))
+    found = [source.tobytes() for index in own for source in constants.source(index)]
     assert found == expected
 
 
@@ -97,9 +97,9 @@ def test_runs_are_exact_whether_constants_were_foreseen_or_not(stream: str, monk
     operations, memory, expected = (FORESEEN | UNFORESEEN)[stream], BENCH.memory(), BENCH.memory()
     late, pack = [], prepared.pack_streams
 
-    def watched(packings: Sequence[Packing], *others: Any) -> None:
-        late.append(len(packings) == 1)
-        pack(packings, *others)
+    def watched(forms: Any, of: Ints, *others: Any) -> Any:
+        late.append(of.size == 1)
+        return pack(forms, of, *others)
 
     monkeypatch.setattr(prepared, "pack_streams", watched)
     machine = Machine(BENCH.variant, best_tier())
@@ -115,9 +115,9 @@ def test_constants_that_the_batch_leaves_are_not_tried_again(monkeypatch: pytest
     wide = bench.windowed(KernelWindow(1, 1), IfmPadding(), (3, 4), 16, 16, INT8, constants)
     assert isinstance(wide, Convolution)
 
-    def watched(packings: Sequence[Packing], *others: Any) -> None:
-        tried.append(len(packings))
-        pack(packings, *others)
+    def watched(forms: Any, of: Ints, *others: Any) -> Any:
+        tried.append(of.size)
+        return pack(forms, of, *others)
 
     monkeypatch.setattr(prepared, "pack_streams", watched)
     memory, expected = bench.memory(), bench.memory()
@@ -132,5 +132,6 @@ def test_constants_that_can_be_written_are_copied() -> None:
     memory = BENCH.memory()
     writable = NpuMemory({0: memory.regions[0].copy(), 1: memory.regions[1]}, BENCH.variant)
     for region, is_kept in ((memory, True), (writable, False)):
-        ((_, constants),) = constant_origins(Alike.none([FIRST]), region)
-        assert [np.shares_memory(source, region.regions[0]) for source in constants.source] == [is_kept, is_kept]
+        constants = constant_origins(Alike.none([FIRST]), region, np.array([0]))
+        first, end = region.bases[0], region.bases[0] + region.regions[0].size
+        assert [first <= address < end for address in constants.addresses] == [is_kept, is_kept]

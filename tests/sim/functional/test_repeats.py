@@ -68,7 +68,7 @@ def assert_runs_exact(of: Bench, machine: Machine, memory: NpuMemory, *, runs: i
 
 def known(machine: Machine, of: Bench, memory: NpuMemory) -> dict[int, int]:
     """How many rows of each kind are known to need no check or no copy."""
-    plan = machine._prepared(of.words, memory)[0].rows
+    plan = machine._prepared(of.words, memory).rows
     return {kind: int(plan["is_known"][plan["kind"] == kind].sum()) for kind in (rows.CONVOLUTION, rows.COPY)}
 
 
@@ -93,7 +93,7 @@ def test_threads_leave_the_bytes_of_the_general_kernels(
     for tier in (Tier.PORTABLE, best_tier()):
         machine, memory = Machine(of.variant, tier, num_threads), of.memory()
         assert_runs_exact(of, machine, memory)
-        stream = machine._prepared(of.words, memory)[0]
+        stream = machine._prepared(of.words, memory)
         if target == "ethos-u55-128":  # where all weights are known
             assert stream.repeated is not None
             assert (stream.repeated.table["chunk"] > 0).any()
@@ -129,7 +129,7 @@ def test_a_plan_forgets_what_it_knew_when_another_memory_comes_between() -> None
     of = bench("digits", "ethos-u55-128")
     machine, memory = Machine(of.variant), of.memory()
     assert_runs_exact(of, machine, memory)
-    conv = next(step for step in machine._prepared(of.words, memory)[0].operations if step.row.planned.kind == rows.CONVOLUTION)
+    conv = next(step for step in machine._prepared(of.words, memory).operations if step.row.planned.kind == rows.CONVOLUTION)
     scales = of.job.read_only.copy()
     part = conv.operation.scales[0]  # type: ignore[union-attr]
     scales[part.address] ^= 1
@@ -173,7 +173,7 @@ def test_transfers_that_leave_no_results_are_left_out(model: str) -> None:
         for region, start, end in results:
             np.testing.assert_array_equal(memory.regions[region][start:end], whole.regions[region][start:end])
     assert known(machine, of, memory)[rows.COPY] >= known(plain, of, whole)[rows.COPY]
-    kept = machine._prepared(of.words, memory)[0].rows
+    kept = machine._prepared(of.words, memory).rows
     kept = kept[(kept["kind"] == rows.COPY) & (kept["is_known"] == 0)]
     assert all(kept["out_region"] == MAX_REGIONS) or model == "mlperf_kws_int8"  # whose maps are transferred as well
 
