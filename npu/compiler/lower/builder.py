@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypedDict
 
@@ -17,6 +17,7 @@ from npu.compiler.lower.activation_tables import ELEMENTS, Quantized, as_bytes, 
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.fusions import Fusions
 from npu.compiler.lower.geometry import as_shape, crop, fold_shape
+from npu.compiler.lower.pair_tables import function_values
 from npu.compiler.lower.quantize import RECTIFIERS, activation_range
 from npu.compiler.lower.relabel import without_relabelings
 from npu.compiler.step_problems import describe
@@ -422,7 +423,7 @@ class Builder:
         source, own = self.quantized(op.inputs[0]), self.quantized(op.outputs[0])
         limits = source.element.minimum, source.element.maximum
         plain = Finish(op.outputs[0], 0, 0, *limits, None, source.element)
-        return self._with_fused(plain, result_of(op, source.values, source, own))
+        return self._with_fused(plain, result_of(op, source.values, source, own), {op.inputs[0]: source.values})
 
     def rescaled(self, op: Op, tensor: int) -> Finish:
         """How a uint8 input of CONCATENATION with another quantization than the output's ends: by a table."""
@@ -432,16 +433,19 @@ class Builder:
         plain = Finish(op.outputs[0], 0, 0, source.element.minimum, source.element.maximum, None, source.element)
         return self._with_fused(plain, values)
 
-    def _with_fused(self, plain: Finish, values: Ints | None) -> Finish:
-        """The same with the functions fused into the operator; `values`: its own results for all that a step computes."""
+    def _with_fused(self, plain: Finish, values: Ints | None, operands: Mapping[int, Ints] | None = None) -> Finish:
+        """The same with the functions fused into the operator; `values`: its own results for all that a step computes, and
+        what its `operands` were then.
+        """
         fused_ops = [self.graph.ops[index] for index in self.fusions.fused_ops.get(self.index, ())]
         if not fused_ops and values is None:
             return plain
         tensor = plain.tensor
         values = self.quantized(tensor).values if values is None else values
+        known = {**(operands or {}), tensor: values}
         for fused_op in fused_ops:
-            values = result_of(fused_op, values, self.quantized(tensor), self.quantized(fused_op.outputs[0]))
             tensor = fused_op.outputs[0]
+            known[tensor] = values = function_values(self.graph, fused_op, known)
         plain = replace(plain, tensor=tensor)
         return _clamped(plain, values, self.quantized(tensor)) or replace(plain, lut=as_bytes(values))
 

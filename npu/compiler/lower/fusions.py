@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from npu.compiler.lower.activation_tables import VALUES
 from npu.compiler.lower.geometry import Box, concatenation_boxes, fold_shape, needed_after, pad_amounts, padding_before
+from npu.compiler.lower.pair_tables import PAIRS, is_pair
 from npu.compiler.lower.quantize import RECTIFIERS
 from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding
 from npu.graph.dtype import DType
@@ -34,6 +35,8 @@ _RESCALES = RECTIFIERS.keys() | {"QUANTIZE"}
 """Functions that alone are a scale and a clamp, not a table."""
 _START_UPS = 4
 """What an operation of its own costs, with its latencies, in start-ups of the hardware description."""
+_LARGEST_GROUP = 8
+"""Operators among which one is looked for that ends what others began."""
 _PARTS = VIEWS | {"SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "UNPACK"}
 
 
@@ -79,6 +82,10 @@ class _Uses:
         states = (graph.ops[i].inputs[at] for i in ops for at in inputs_with(Role.STATE, graph.ops[i]))
         self.outputs = (*(t for t in self.producer if t in outside), *dict.fromkeys(states))
         self.inside = inside
+
+    def are_outputs(self, tensors: Sequence[int]) -> bool:
+        """Whether something outside of the partition sees any of the tensors."""
+        return not set(tensors).isdisjoint(self.outputs)
 
     def sole_reader(self, tensor: int) -> int | None:
         """The only operator that reads a tensor, if it is in the partition and nothing else sees the tensor."""
@@ -164,11 +171,58 @@ def _is_carrier(uses: _Uses, index: int) -> bool:
 
 
 def _riders(uses: _Uses, index: int) -> Iterator[int]:
-    """The chain of functions behind operator `index`, each the only one to read the result before it."""
-    reader = uses.sole_reader(uses.graph.ops[index].outputs[0])
-    while reader is not None and _can_ride(uses, reader):
-        yield reader
-        reader = uses.sole_reader(uses.graph.ops[reader].outputs[0])
+    """The functions behind operator `index`: what all of them make of its result is read, nothing in between."""
+    op = uses.graph.ops[index]
+    has_table = _goes_through_table(uses, op)
+    known = {op.outputs[0]} | ({op.inputs[0]} if has_table else set())
+    groups: list[list[int]] = []
+    last = op.outputs[0]
+    while group := _function_of(uses, last, known):
+        groups.append(group)
+        last = uses.graph.ops[group[-1]].outputs[0]
+    while not has_table and not _are_worth_a_table(uses.graph, groups):
+        groups.pop()
+    for group in groups:
+        yield from group
+
+
+def _goes_through_table(uses: _Uses, op: Op) -> bool:
+    """Whether the values of an operator's operand, and not those of its result, are what its step looks up."""
+    return op.kind in VALUES.keys() - _RESCALES and uses.graph.tensors[op.inputs[0]].dtype in _EIGHT_BITS
+
+
+def _function_of(uses: _Uses, last: int, known: set[int]) -> list[int]:
+    """The fewest operators that make one tensor of `last` and what is `known`, and alone read `last` and all between."""
+    group: list[int] = []
+    made = [last]
+    while len(group) < _LARGEST_GROUP and not uses.are_outputs((last, *made[:-1])):
+        waiting = {reader for tensor in made[:-1] for reader in uses.readers[tensor]}.difference(group)
+        if group and not waiting:
+            return group
+        readers = waiting.union(uses.readers[made[-1]]).difference(group)
+        following = min(readers, default=None)
+        if following is None or following not in uses.inside or not _is_function(uses, following, known):
+            return []
+        group.append(following)
+        made.append(uses.graph.ops[following].outputs[0])
+        known.add(made[-1])
+    return []
+
+
+def _are_worth_a_table(graph: Graph, groups: Sequence[Sequence[int]]) -> bool:
+    """Whether functions are fused: tables are, and a sum or product with a number unless it is the only one without a table.
+
+    A table takes the output unit about as long as one of these.
+    """
+    kinds = [graph.ops[index].kind for group in groups for index in group]
+    pairs = sum(kind in PAIRS for kind in kinds)
+    return pairs != 1 or any(kind in VALUES.keys() - _RESCALES for kind in kinds)
+
+
+def _is_function(uses: _Uses, index: int, known: Collection[int]) -> bool:
+    """Whether an operator makes something of values that are known, and of nothing else."""
+    op = uses.graph.ops[index]
+    return is_pair(uses.graph, op, known) or (op.inputs[0] in known and _can_ride(uses, index))
 
 
 def _can_ride(uses: _Uses, index: int) -> bool:
