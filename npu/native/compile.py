@@ -1,4 +1,4 @@
-"""Kernels to LLVM modules by numba, whose private parts this file alone uses.
+"""Kernels to LLVM modules by numba, whose private parts this file and `npu.native.passes` alone use.
 
 numba types and lowers each kernel once. Its own optimiser and its machine code are left out: what it hands to a library is kept
 as text, and `npu.native.link` optimises all of it together, for any CPU. A process that has compiled here must not call what
@@ -27,6 +27,7 @@ from numba.np.numpy_support import from_dtype
 
 from npu.native import types as ty
 from npu.native.kernel import Inlined, Intrinsic, Kernel, RowsAt
+from npu.native.passes import KernelCompiler, remember_calls
 
 WORD, DOUBLE, STATUS = ir.IntType(64), ir.DoubleType(), ir.IntType(32)
 
@@ -65,6 +66,7 @@ def _context() -> Any:
     context.allow_dynamic_globals = False  # addresses of this process
     context.get_executable = _no_executable
     context.get_abi_sizeof = functools.cache(context.get_abi_sizeof)  # which asks LLVM by a module of its own
+    remember_calls(cpu_target.typing_context)
     return context
 
 
@@ -90,9 +92,14 @@ def _signature(signature: ty.KernelSignature) -> Any:
 @functools.cache
 def _compiled(kernel: Kernel) -> Any:
     """numba's result for a kernel: a library and how its function is called."""
-    wanted, flags = _signature(kernel.signature), _flags(kernel.error_model)
+    wanted = _signature(kernel.signature)
+    return _by_numba(kernel.function, wanted.args, wanted.return_type, _flags(kernel.error_model))
+
+
+def _by_numba(function: Any, arguments: tuple[Any, ...], returns: Any, flags: Any) -> Any:
+    context = _context()
     return compiler.compile_extra(
-        cpu_target.typing_context, _context(), kernel.function, wanted.args, wanted.return_type, flags, {}
+        cpu_target.typing_context, context, function, arguments, returns, flags, {}, pipeline_class=KernelCompiler
     )
 
 
@@ -171,7 +178,7 @@ def _specialised(inlined: Inlined[Any], arguments: tuple[Any, ...], error_model:
     """numba's result for an inlined function with arguments of these types."""
     flags = _flags(error_model)
     flags.forceinline = True
-    return compiler.compile_extra(cpu_target.typing_context, _context(), inlined.py_func, arguments, None, flags, {})
+    return _by_numba(inlined.py_func, arguments, None, flags)
 
 
 @functools.cache

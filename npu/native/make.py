@@ -12,6 +12,7 @@ from importlib import import_module
 from threading import Thread
 from types import ModuleType
 
+from npu.garbage import collect_rarely
 from npu.native import cpu, sources, store
 from npu.native.kernel import DECLARED
 from npu.progress import counted
@@ -23,6 +24,7 @@ def main() -> None:
     """The process: with an end of standard input it stops at once."""
     group, tier = sys.argv[1:]
     Thread(target=_end_with_parent, daemon=True).start()
+    collect_rarely()
     try:
         content = make(group, cpu.named(tier))
     except Exception as error:
