@@ -1,8 +1,9 @@
 """TRANSPOSE_CONV: ordinary convolutions with parts of the flipped kernel, each of which makes every `stride`-th row and column.
 
 An output position meets every `stride`-th element of the kernel alone. Outputs that meet the same ones are one convolution of
-the input, which reads no zeros. Where there is too little to multiply for that many operations, one convolution reads the
-input with zeros inserted between its elements, which the hardware does for a stride of 2.
+the input, which reads no zeros; those of a row that lie between two inputs may be channels of one position. Where there is too
+little to multiply for that many operations, one convolution reads the input with zeros inserted between its elements, which the
+hardware does for a stride of 2.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +20,7 @@ from npu.compiler.ir import StepWeights, View
 from npu.compiler.lower.builder import STEP_CYCLES, Builder, Finish
 from npu.compiler.lower.convolution import accumulator_rounding, channel_factors, make_weights, weight_values
 from npu.compiler.lower.geometry import crop, images, needed_after, same_padding
-from npu.compiler.lower.windows import spread
+from npu.compiler.lower.windows import laid_out, spread
 from npu.graph.attributes import Padding as PaddingScheme
 from npu.graph.attributes import TransposeConvOptions
 from npu.graph.graph import ABSENT, Op
@@ -72,10 +74,12 @@ def lower_transpose_conv(builder: Builder, op: Op) -> None:
     best = min(choices, key=lambda choice: _cycles(builder, values, choice))
     upscaled = _upscaled(axes)
     for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
+        ways = [partial(_convolve_phases, builder, x, y, weights, best, finish, rounding)]
         if upscaled and _cycles(builder, values, upscaled) < _cycles(builder, values, best):
-            _convolve_upscaled(builder, x, y, weights, upscaled, finish, rounding)
-        else:
-            _convolve_phases(builder, x, y, weights, best, finish, rounding)
+            ways = [partial(_convolve_upscaled, builder, x, y, weights, upscaled, finish, rounding)]
+        if _may_join_columns(best[1], y):
+            ways.append(partial(_convolve_columns, builder, x, y, weights, best, finish, rounding))
+        builder.make_cheapest(ways)
 
 
 def _axes(builder: Builder, op: Op, options: TransposeConvOptions) -> list[_Side]:
@@ -141,6 +145,47 @@ def _convolve_phases(
             rounding=rounding,
             kernel=KernelWindow(rows.taps, columns.taps),
             padding=_padding(axes, phases),
+        )
+
+
+def _may_join_columns(axis: _Side, ofm: View) -> bool:
+    """Whether the outputs between two inputs lie one behind the other, as many everywhere: they are channels of one."""
+    return 1 < axis.stride <= axis.output and axis.output % axis.stride == 0 and ofm.pitches[1] == ofm.shape[2]
+
+
+def _convolve_columns(
+    builder: Builder, ifm: View, ofm: View, weights: StepWeights, axes: Sequence[_Side], finish: Finish, rounding: Rounding
+) -> None:
+    """All phases of the columns at once, as channels: what a phase does not meet is multiplied by zeros."""
+    rows, columns = axes
+    stride, depth = columns.stride, ofm.shape[2]
+    phases = list(columns.phases())
+    first = min(phase.source for phase in phases)
+    taps = max(phase.source + phase.taps for phase in phases) - first
+    repeated = replace(
+        weights,
+        biases=np.tile(weights.biases, stride),
+        scales=np.tile(weights.scales, stride),
+        shifts=np.tile(weights.shifts, stride),
+    )
+    for row in rows.phases():
+        values = np.zeros((stride, depth, row.taps, taps, weights.values.shape[3]), np.int16)
+        for part, column in zip(values, phases, strict=True):
+            met = weights.values[:, row.start :: rows.stride, column.start :: stride][:, ::-1, ::-1]
+            at = column.source - first
+            part[:, : met.shape[1], at : at + met.shape[2]] = met
+        whole = _Phase(0, 0, taps, first)
+        extents = ceil_div(rows.output - row.first, rows.stride), columns.output // stride
+        y, x = max(row.source, 0), max(first, 0)
+        pitch = (ofm.pitches[0] * rows.stride, stride * depth)
+        builder.convolve(
+            crop(ifm, (y, x, 0), (ifm.shape[0] - y, ifm.shape[1] - x, ifm.shape[2])),
+            laid_out(ofm, (row.first, 0), (*extents, stride * depth), pitch),
+            replace(repeated, values=values.reshape(stride * depth, row.taps, taps, -1)),
+            finish=finish,
+            rounding=rounding,
+            kernel=KernelWindow(row.taps, taps),
+            padding=_padding(axes, (row, whole)),
         )
 
 

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 import npu
+from npu.compiler.block_config import BlockChooser
+from npu.compiler.lower.partition import lower_partition
 from npu.graph import attributes as at
 from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import is_npu_job
+from npu.hardware.catalogue import load_variant
 from npu.tflite.reader import read_model
 
 from tests.support.builder import ModelBuilder
@@ -29,14 +32,19 @@ CASES = {
     "one column": ((10, 1), (4, 5), (2, 4)),
     "one element": ((1, 1), (5, 4), (3, 2)),
     "no stride": ((7, 6), (3, 3), (1, 1)),
+    "large": ((40, 40), (3, 3), (2, 2)),
+    "large, kernel of the stride": ((40, 40), (2, 2), (2, 2)),
 }
 
 
-def transposed(case: str, padding: Padding, dtype: DType, seed: int, *, is_shape_computed: bool = False) -> bytes:
+def transposed(
+    case: str, padding: Padding, dtype: DType, seed: int, *, is_shape_computed: bool = False, outer: int | None = None
+) -> bytes:
     """Random channels, weights and scales."""
     rng, b = np.random.default_rng(seed), ModelBuilder()
     sides, kernel, strides = CASES[case]
-    inner, outer = (int(n) for n in rng.integers(1, 40, 2))
+    inner, any_outer = (int(n) for n in rng.integers(1, 40, 2))
+    outer = outer or any_outer
     point = 3 if dtype is DType.INT8 else 0
     rest = 0 if padding is Padding.SAME else 1
     size = [n * s + rest * max(k - s, 0) for n, k, s in zip(sides, kernel, strides, strict=True)]
@@ -64,6 +72,29 @@ def test_values_are_exact(case: str, padding: Padding, dtype: DType, tmp_path: P
         (expected,) = run_reference(content, inputs)
         np.testing.assert_array_equal(found, expected)
         assert len(np.unique(expected)) > min(10, expected.size // 3)
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16], ids=str)
+@pytest.mark.parametrize(
+    ("case", "padding", "outer", "steps"),
+    [
+        ("large, kernel of the stride", Padding.VALID, 1, 2),
+        ("large", Padding.SAME, 3, 2),
+        ("large", Padding.VALID, 3, 4),  # the last row of 81 columns would lack one
+    ],
+)
+def test_outputs_between_two_inputs_of_a_row_are_channels_where_rows_have_as_many(
+    case: str, outer: int, steps: int, padding: Padding, dtype: DType, tmp_path: Path
+) -> None:
+    content = transposed(case, padding, dtype, 3, outer=outer)
+    (tmp_path / "source.tflite").write_bytes(content)
+    hardware, graph = load_variant("ethos-u65-256"), read_model(tmp_path / "source.tflite").graphs[0]
+    assert len(lower_partition(graph, [0], hardware, chooser=BlockChooser(hardware)).steps) == steps
+    npu.compile(content, target="ethos-u65-256").save(tmp_path / "m.tflite")
+    inputs = random_inputs(content, 1)
+    (found,) = run(npu.Interpreter(str(tmp_path / "m.tflite")), inputs)
+    (expected,) = run_reference(content, inputs)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_a_computed_output_shape_is_the_declared_one(tmp_path: Path) -> None:
