@@ -474,7 +474,9 @@ def attack(one: Mutant, folder: Path) -> Iterator[dict[str, Any]]:
             failure = f"{type(error).__name__}: {error} at {frame.filename}:{frame.lineno}"
         text = err.getvalue()
         is_error = command != "verify" and code == 1 and not text.startswith(("npu: error: ", "npu: check failed"))
-        if not failure and (code not in ((0, 1, 3) if command == "verify" else (0, 1)) or is_error or "Traceback" in text):
+        if not failure and (
+            code not in ((0, 1, 3) if command in ("verify", "check") else (0, 1)) or is_error or "Traceback" in text
+        ):
             failure = f"exit code {code}: {text[:300]}"
         seconds = round(time.monotonic() - start, 2)
         yield {"name": one.name, "command": command, "code": code, "failure": failure, "seconds": seconds, "text": text[:200]}

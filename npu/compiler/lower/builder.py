@@ -410,6 +410,8 @@ class Builder:
         name = op.kind if op.kind in RECTIFIERS else function.name
         minimum, maximum = activation_range(name, own.scale, own.zero_point, own.element)
         plain = Finish(op.outputs[0], own.zero_point, 0, minimum, maximum, None, own.element)
+        if function is FusedActivation.TANH and own.element.bits != 8:
+            raise self.error(op, f"a result with fused TANH must have 8 bits, as its table has, got {own.element.bits}")
         tanh = result_of(Op("TANH", (), ()), own.values, own, own) if function is FusedActivation.TANH else None
         return self._with_fused(plain, tanh)
 

@@ -231,4 +231,4 @@ def test_an_object_is_made_for_every_cpu(tier: cpu.CpuTier, tmp_path: Path) -> N
     content = store.decode("npu.tools.kernels", tier, done.stdout)
     assert content is not None
     machine = int(np.frombuffer(content, "<u2", 1, 18)[0])
-    assert machine == (183 if tier.name == "aarch64" else 62)  # EM_AARCH64, EM_X86_64
+    assert machine == {"aarch64": 183, "x86_64": 62}[tier.machine]  # EM_AARCH64, EM_X86_64

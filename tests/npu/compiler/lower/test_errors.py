@@ -225,6 +225,18 @@ CASES |= {
 }
 
 
+def test_a_table_of_16_bits_is_not_fused() -> None:
+    s = sketch()
+    x = s.input((1, 4, 4, 3), 0.1, 0)
+    w = s.weights((4, 1, 1, 3), 0, per_channel=False)
+    y = s.tensor((1, 4, 4, 4), 0.1, 0)
+    for index in (x, y):
+        change(s, index, dtype=DType.INT16)
+    options = at.Conv2DOptions(Padding.SAME, 1, 1, FusedActivation.TANH, 1, 1)
+    with pytest.raises(CompileError, match="fused TANH must have 8 bits, as its table has, got 16"):
+        lowered(s.graph([s.op("CONV_2D", [x, w], [y], options)]))
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_what_cannot_be_lowered_is_refused(case: str) -> None:
     make, message = CASES[case]
