@@ -422,10 +422,11 @@ class Builder:
 
     def tabulated(self, op: Op) -> Finish:
         """How `op`, a function of one 8-bit value, ends, if the values themselves go through its table."""
-        source, own = self.quantized(op.inputs[0]), self.quantized(op.outputs[0])
+        source = self.quantized(op.inputs[0])
         limits = source.element.minimum, source.element.maximum
         plain = Finish(op.outputs[0], 0, 0, *limits, None, source.element)
-        return self._with_fused(plain, result_of(op, source.values, source, own), {op.inputs[0]: source.values})
+        known = {op.inputs[0]: source.values}
+        return self._with_fused(plain, function_values(self.graph, op, known), known)
 
     def rescaled(self, op: Op, tensor: int) -> Finish:
         """How a uint8 input of CONCATENATION with another quantization than the output's ends: by a table."""

@@ -33,6 +33,8 @@ _EIGHT_BITS = (DType.INT8, DType.UINT8)
 _EXTREMES = frozenset({"MAXIMUM", "MINIMUM"})
 _RESCALES = RECTIFIERS.keys() | {"QUANTIZE"}
 """Functions that alone are a scale and a clamp, not a table."""
+_TABLES = VALUES.keys() - _RESCALES
+"""Those that are one, whoever else is fused with them."""
 _START_UPS = 4
 """What an operation of its own costs, with its latencies, in start-ups of the hardware description."""
 _LARGEST_GROUP = 8
@@ -188,7 +190,9 @@ def _riders(uses: _Uses, index: int) -> Iterator[int]:
 
 def _goes_through_table(uses: _Uses, op: Op) -> bool:
     """Whether the values of an operator's operand, and not those of its result, are what its step looks up."""
-    return op.kind in VALUES.keys() - _RESCALES and uses.graph.tensors[op.inputs[0]].dtype in _EIGHT_BITS
+    if op.kind == "PRELU":
+        return is_pair(uses.graph, op, {op.inputs[0]})
+    return op.kind in _TABLES and uses.graph.tensors[op.inputs[0]].dtype in _EIGHT_BITS
 
 
 def _function_of(uses: _Uses, last: int, known: set[int]) -> list[int]:
@@ -215,8 +219,8 @@ def _are_worth_a_table(graph: Graph, groups: Sequence[Sequence[int]]) -> bool:
     A table takes the output unit about as long as one of these.
     """
     kinds = [graph.ops[index].kind for group in groups for index in group]
-    pairs = sum(kind in PAIRS for kind in kinds)
-    return pairs != 1 or any(kind in VALUES.keys() - _RESCALES for kind in kinds)
+    numbers = sum(kind in PAIRS for kind in kinds)
+    return numbers != 1 or not _TABLES.isdisjoint(kinds) or "PRELU" in kinds
 
 
 def _is_function(uses: _Uses, index: int, known: Collection[int]) -> bool:

@@ -1,4 +1,7 @@
-"""Binary operators of which one 8-bit value decides both operands (x * logistic(x), x less its size): they are tables, too."""
+"""Binary operators of which one 8-bit value decides both operands: they are tables, too.
+
+As x * logistic(x), x less its size, or PRELU with one slope.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from npu.graph.graph import Graph, Op
 from npu.numerics.arrays import Ints
 from npu.numerics.scaling import quantize_multiplier
 
-PAIRS = frozenset({"ADD", "MAXIMUM", "MINIMUM", "MUL", "SUB"})
+PAIRS = frozenset({"ADD", "MAXIMUM", "MINIMUM", "MUL", "PRELU", "SUB"})
 _FRACTION_BITS = 20
 """What the reference kernel gives the operands of a sum of 8 bits."""
 _SUM_END, _PRODUCT_END = 8.0, float(1 << 14)
@@ -35,8 +38,8 @@ def has_small_factor(graph: Graph, op: Op) -> bool:
         return False
     if min(first.scale, second.scale, target.scale) <= 0:
         return False
-    if op.kind == "MUL":
-        return float(first.scale * second.scale / target.scale) < _PRODUCT_END
+    if op.kind in ("MUL", "PRELU"):
+        return float(max(first.scale * second.scale, first.scale) / target.scale) < _PRODUCT_END
     return 2.0 * float(max(first.scale, second.scale)) / (float(1 << _FRACTION_BITS) * float(target.scale)) < _SUM_END
 
 
@@ -62,6 +65,9 @@ def _pair(op: Op, a: Ints, b: Ints, first: Quantized, second: Quantized, target:
     a, b = a - first.zero_point, b - second.zero_point
     if op.kind == "MUL":
         made = rule_a(a * b, float(first.scale * second.scale / target.scale))
+    elif op.kind == "PRELU":
+        bent = rule_a(a * b, float(first.scale * second.scale / target.scale))
+        made = np.where(a >= 0, rule_a(a, float(first.scale / target.scale)), bent)
     else:
         largest = 2.0 * float(max(first.scale, second.scale))
         a, b = (
@@ -85,7 +91,8 @@ def is_pair(graph: Graph, op: Op, known: Collection[int]) -> bool:
         return False
     decided = [index in known and one.shape == target.shape for index, one in zip(op.inputs, operands, strict=True)]
     numbers = [one.is_constant and one.elements == 1 for one in operands]
-    if not any(decided) or not all(a or b for a, b in zip(decided, numbers, strict=True)):
+    is_known = decided[0] and numbers[1] if op.kind == "PRELU" else any(decided)
+    if not is_known or not all(a or b for a, b in zip(decided, numbers, strict=True)):
         return False
     is_single = all(one.quantization is not None and one.quantization.scales.size == 1 for one in (target, *operands))
     return is_single and has_small_factor(graph, op)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from npu.compiler.ir import View
+from npu.compiler.lower.activation import lower_function
 from npu.compiler.lower.activation_tables import Quantized
 from npu.compiler.lower.builder import Builder, Finish
 from npu.compiler.lower.geometry import fold_shape
+from npu.compiler.lower.pair_tables import is_pair
 from npu.compiler.lower.pooling import broadcast
 from npu.compiler.lower.quantize import register_scale, rule_a
 from npu.graph.graph import Op
@@ -18,7 +20,10 @@ from npu.records import replace
 
 
 def lower_prelu(builder: Builder, op: Op) -> None:
-    """PRELU with constant slopes that are repeated along height and width, or as large as the map."""
+    """PRELU with constant slopes that are repeated along height and width, or as large as the map; of one slope a table."""
+    if is_pair(builder.graph, op, {op.inputs[0]}):
+        lower_function(builder, op)
+        return
     data, slopes = builder.quantized(op.inputs[0]), builder.quantized(op.inputs[1])
     values = builder.constant_data(op.inputs[1])
     target = builder.quantized(op.outputs[0])

@@ -7,7 +7,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from npu.compiler.lower.pair_tables import PAIRS
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, FusedActivation, Padding
 from npu.graph.dtype import DType
@@ -139,6 +138,27 @@ def test_a_square_behind_a_table_rides() -> None:
     exact(s, [z])
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_a_prelu_of_one_slope_is_a_table_that_rides(seed: int) -> None:
+    s = sketch(seed)
+    x = s.input(SHAPE)
+    slope = s.add((1, 1, 1), s.scale(), s.zero_point(), s.rng.integers(-128, 128, (1, 1, 1), np.int8))
+    y = s.op("PRELU", [x, slope], [s.tensor(SHAPE)])
+    z = s.op("PRELU", [y, slope], [s.tensor(SHAPE)])
+    graph = s.graph([z])
+    assert len(lowered(graph).steps) == 1
+    assert_exact(graph, [EVERY_VALUE], str(seed))
+
+
+def test_a_prelu_of_one_slope_rides_on_the_convolution() -> None:
+    s = sketch()
+    x = convolution(s)
+    slope = s.add((1, 1, 1), 0.01, 3, np.full((1, 1, 1), 40, np.int8))
+    y = s.op("PRELU", [x, slope], [s.tensor((1, 4, 4, 4), 0.04, -90)])
+    assert len(lowered(s.graph([y])).steps) == 1
+    exact(s, [y])
+
+
 def as_uint8(graph: Graph) -> Graph:
     """The same with bytes without sign."""
 
@@ -164,7 +184,7 @@ def made_of_two(kind: str, seed: int, *, activation: FusedActivation = FusedActi
     return s.graph([s.op(kind, operands, [s.tensor(SHAPE, scale, zero_point)], options)])
 
 
-@pytest.mark.parametrize("kind", sorted(PAIRS))
+@pytest.mark.parametrize("kind", sorted(OPTIONS))
 @pytest.mark.parametrize("seed", range(12))
 def test_every_value_is_exact(kind: str, seed: int) -> None:
     activation = [FusedActivation.NONE, FusedActivation.RELU, FusedActivation.RELU6, FusedActivation.RELU_N1_TO_1][seed % 4]
@@ -173,7 +193,7 @@ def test_every_value_is_exact(kind: str, seed: int) -> None:
     assert_exact(graph, [EVERY_VALUE], f"{kind} {seed}")
 
 
-@pytest.mark.parametrize("kind", sorted(PAIRS))
+@pytest.mark.parametrize("kind", sorted(OPTIONS))
 def test_every_value_without_sign_is_exact(kind: str) -> None:
     graph = as_uint8(made_of_two(kind, 3))
     assert len(lowered(graph).steps) == 1
