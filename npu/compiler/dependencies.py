@@ -7,18 +7,22 @@ precise answer is not certain, the safe one is given.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from npu.hardware.variant import Shram, Variant
 from npu.isa.operations import (
+    Block,
     Convolution,
     Dma,
     DmaWait,
     FeatureMap,
+    IfmPadding,
     KernelOperation,
     KernelWait,
+    KernelWindow,
     Layout,
     Operation,
     Stop,
@@ -31,6 +35,9 @@ from npu.isa.shram import LUT_SLOT_BYTES, table_bytes
 from npu.layouts import BRICK_DEPTH, MapShape, map_steps
 from npu.machine.rules import block_place, ceil_div, input_range, widest_ifm_block
 from npu.records import dataclass, replace
+
+_REMEMBERED = 1 << 10
+"""Boxes of so many geometries: stripes of a step have one in common."""
 
 SHRAM = None
 """The region of an access to the look-up tables inside the accelerator."""
@@ -266,31 +273,48 @@ def _distance(history: Sequence[KernelAccesses], current: KernelOperation, fm: F
     meets = [access.conflicts(earlier.write) for earlier in history]
     if True not in meets:
         return limit
-    last: list[tuple[FeatureMap, Elements] | None] = []
+    last: list[_Touched | None] = []
     for earlier, is_met in zip(reversed(history), reversed(meets), strict=True):
-        kernel = earlier.operation
+        kernel, left = earlier.operation, limit - len(last)
         if is_met:
-            last += [(kernel.ofm, box) for box in islice(_ofm_boxes(kernel, is_reversed=True), limit - len(last))]
+            is_same = _is_same_map(kernel.ofm, fm)
+            last += [_Touched(kernel.ofm, box, is_same) for box in _last_boxes(_extent(kernel.ofm), kernel.block, limit)[:left]]
         else:
-            last += [None] * min(math.prod(_ofm_blocks(kernel)), limit - len(last))
+            last += [None] * min(math.prod(_ofm_blocks(_extent(kernel.ofm), kernel.block)), left)
         if len(last) == limit:
             break
     if not any(last):
         return limit
-    first = list(islice(_fetches(current, fm), limit))
+    first = [_Touched(fm, box) for box in _first_fetches(_fetching(current, fm), limit)]
     for total in range(limit):
         for i, read in enumerate(first[: total + 1]):
-            pair = last[total - i] if total - i < len(last) else None
-            if pair is not None and _touch(pair[0], pair[1], fm, read):
+            written = last[total - i] if total - i < len(last) else None
+            if written is not None and written.meets(read):
                 return total
     return limit
 
 
-def _touch(ofm: FeatureMap, written: Elements, ifm: FeatureMap, read: Elements) -> bool:
-    if _is_same_map(ofm, ifm):
-        return written.meets(read)
-    a, b = _span(ofm, written), _span(ifm, read)
-    return a[0] < b[1] and b[0] < a[1]
+class _Touched:
+    """A box of a map that a block writes or a fetch reads; `is_same`: in the map that is read, so that coordinates tell."""
+
+    __slots__ = ("_fm", "_span", "box", "is_same")
+
+    def __init__(self, fm: FeatureMap, box: Elements, is_same: bool = False) -> None:
+        self._fm, self.box, self.is_same = fm, box, is_same
+        self._span: tuple[int, int] | None = None
+
+    def meets(self, read: _Touched) -> bool:
+        """Whether this, which is written, has an element of what is read."""
+        if self.is_same:
+            return self.box.meets(read.box)
+        a, b = self.span(), read.span()
+        return a[0] < b[1] and b[0] < a[1]
+
+    def span(self) -> tuple[int, int]:
+        """First byte and end of the bytes that hold it."""
+        if self._span is None:
+            self._span = _span(self._fm, self.box)
+        return self._span
 
 
 def _is_same_map(a: FeatureMap, b: FeatureMap) -> bool:
@@ -301,53 +325,82 @@ def _is_same_map(a: FeatureMap, b: FeatureMap) -> bool:
     return same and strides and tiles and (a.height, a.width) == (b.height, b.width)
 
 
-def _ofm_blocks(operation: KernelOperation) -> tuple[int, int, int]:
+def _extent(fm: FeatureMap) -> MapShape:
+    return fm.height, fm.width, fm.depth
+
+
+def _ofm_blocks(ofm: MapShape, block: Block) -> tuple[int, int, int]:
     """OFM blocks along height, width and depth."""
-    ofm, block = operation.ofm, operation.block
-    return ceil_div(ofm.height, block.height), ceil_div(ofm.width, block.width), ceil_div(ofm.depth, block.depth)
+    return ceil_div(ofm[0], block.height), ceil_div(ofm[1], block.width), ceil_div(ofm[2], block.depth)
 
 
-def _ofm_boxes(operation: KernelOperation, *, is_reversed: bool) -> Iterator[Elements]:
+def _ofm_boxes(ofm: MapShape, block: Block, *, is_reversed: bool) -> Iterator[Elements]:
     """OFM blocks in the order in which they are made, or from the last one."""
-    ofm, block = operation.ofm, operation.block
-    down, across, deep = _ofm_blocks(operation)
+    down, across, deep = _ofm_blocks(ofm, block)
     numbers = range(down * across * deep)
     for number in reversed(numbers) if is_reversed else numbers:
         y, x, z = block_place(number, across, deep)
         start = (y * block.height, x * block.width, z * block.depth)
-        yield Elements(
-            start,
-            (
-                min(start[0] + block.height, ofm.height),
-                min(start[1] + block.width, ofm.width),
-                min(start[2] + block.depth, ofm.depth),
-            ),
-        )
+        last = (start[0] + block.height, start[1] + block.width, start[2] + block.depth)
+        yield Elements(start, (min(last[0], ofm[0]), min(last[1], ofm[1]), min(last[2], ofm[2])))
 
 
-def _fetches(operation: KernelOperation, fm: FeatureMap) -> Iterator[Elements]:
-    """The boxes of `fm` in the order in which they are fetched: of what combines channels, one IFM block after another."""
-    step = fm.depth
-    if operation.combines_channels:
+@functools.lru_cache(_REMEMBERED)
+def _last_boxes(ofm: MapShape, block: Block, count: int) -> tuple[Elements, ...]:
+    """The last OFM blocks, the last one first."""
+    return tuple(islice(_ofm_boxes(ofm, block, is_reversed=True), count))
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetching:
+    """What the boxes that an operation fetches of a map depend on: stripes have it in common. `kernel` None: no window."""
+
+    ofm: MapShape
+    block: Block
+    extent: MapShape
+    step: int
+    combines_channels: bool
+    kernel: KernelWindow | None
+    padding: IfmPadding | None
+    upscale: Upscale
+
+
+def _fetching(operation: KernelOperation, fm: FeatureMap) -> _Fetching:
+    step, combines_channels = fm.depth, operation.combines_channels
+    if combines_channels:
         is_part_kernel = isinstance(operation, Convolution) and operation.traversal is Traversal.PART_KERNEL_FIRST
         step = widest_ifm_block(fm.element.bytes, is_part_kernel)
-    for made in _ofm_boxes(operation, is_reversed=False):
-        whole = _input_box(operation, fm, made)
-        for channel in range(whole.start[2], whole.end[2], step):
-            yield Elements((*whole.start[:2], channel), (*whole.end[:2], min(channel + step, whole.end[2])))
+    common = _extent(operation.ofm), operation.block, _extent(fm), step, combines_channels
+    if isinstance(operation, WindowOperation):
+        return _Fetching(*common, operation.kernel, operation.padding, operation.upscale)
+    return _Fetching(*common, None, None, Upscale.NONE)
 
 
-def _input_box(operation: KernelOperation, fm: FeatureMap, box: Elements) -> Elements:
-    """Elements of `fm` that the OFM elements of `box` are computed from, through all sub-kernels."""
-    first, last = (0, fm.depth) if operation.combines_channels else (box.start[2], min(box.end[2], fm.depth))
-    if not isinstance(operation, WindowOperation):
-        return Elements((*box.start[:2], first), (min(box.end[0], fm.height), min(box.end[1], fm.width), last))
-    kernel, padding, rows, columns = operation.kernel, operation.padding, box.end[0] - box.start[0], box.end[1] - box.start[1]
-    upscale = 1 if operation.upscale is Upscale.NONE else 2
+@functools.lru_cache(_REMEMBERED)
+def _first_fetches(fetching: _Fetching, count: int) -> tuple[Elements, ...]:
+    return tuple(islice(_fetches(fetching), count))
+
+
+def _fetches(fetching: _Fetching) -> Iterator[Elements]:
+    """The boxes of a map in the order in which they are fetched: of what combines channels, one IFM block after another."""
+    for made in _ofm_boxes(fetching.ofm, fetching.block, is_reversed=False):
+        whole = _input_box(fetching, made)
+        for channel in range(whole.start[2], whole.end[2], fetching.step):
+            yield Elements((*whole.start[:2], channel), (*whole.end[:2], min(channel + fetching.step, whole.end[2])))
+
+
+def _input_box(fetching: _Fetching, box: Elements) -> Elements:
+    """Elements of the map that the OFM elements of `box` are computed from, through all sub-kernels."""
+    full, kernel, padding = fetching.extent, fetching.kernel, fetching.padding
+    first, last = (0, full[2]) if fetching.combines_channels else (box.start[2], min(box.end[2], full[2]))
+    if kernel is None or padding is None:
+        return Elements((*box.start[:2], first), (min(box.end[0], full[0]), min(box.end[1], full[1]), last))
+    rows, columns = box.end[0] - box.start[0], box.end[1] - box.start[1]
+    upscale = 1 if fetching.upscale is Upscale.NONE else 2
     top, height = input_range(
-        box.start[0], rows, kernel.stride_y, kernel.dilation_y, 0, kernel.height, padding.top, fm.height, upscale
+        box.start[0], rows, kernel.stride_y, kernel.dilation_y, 0, kernel.height, padding.top, full[0], upscale
     )
     left, width = input_range(
-        box.start[1], columns, kernel.stride_x, kernel.dilation_x, 0, kernel.width, padding.left, fm.width, upscale
+        box.start[1], columns, kernel.stride_x, kernel.dilation_x, 0, kernel.width, padding.left, full[1], upscale
     )
     return Elements((top, left, first), (top + height, left + width, last))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from npu.compiler.block_config import BlockChooser
 from npu.compiler.block_estimate import BlockProblem
@@ -31,6 +32,15 @@ from npu.records import replace
 _UNIT, _NO_PADDING = KernelWindow(), IfmPadding()
 
 
+Facts: TypeAlias = tuple[Any, ...]
+"""Values of the fields `_FACTS` of a BlockProblem: stripes of one step are alike, and a tuple takes less time than a record."""
+_FACTS = (
+    "work", "ofm", "ifm_depth", "ifm_bits", "ofm_bits", "kernel", "upscale", "ifm_map_depth", "ofm_map_depth", "padding",
+    "has_lut", "has_clamp", "reads_ifm2", "accumulator", "output_rank", "ifm_is_bricked", "ofm_is_bricked", "ifm_in_arena",
+    "ofm_in_arena", "weight_bytes",
+)  # fmt: skip
+
+
 def describe(
     step: Step,
     layouts: Mapping[Storage, Layout],
@@ -39,44 +49,40 @@ def describe(
     far: Collection[Storage] = (),
 ) -> BlockProblem:
     """What the block of a step depends on; boundary maps, those in `far` and larger than a fast memory are in the arena."""
+    return _problem(_facts(step, layouts, mode, weight_bytes, far))
+
+
+def _problem(facts: Facts) -> BlockProblem:
+    return BlockProblem(**dict(zip(_FACTS, facts, strict=True)))
+
+
+def _facts(
+    step: Step, layouts: Mapping[Storage, Layout], mode: MemoryMode, weight_bytes: float, far: Collection[Storage]
+) -> Facts:
+    ifm, ofm = step.ifm, step.ofm
 
     def is_far(storage: Storage) -> bool:
         return mode.has_separate_cache and (storage.is_boundary or storage.bytes > mode.arena_cache_bytes or storage in far)
 
-    work, kernel, upscale, padding = Work.ELEMENTWISE, _UNIT, Upscale.NONE, _NO_PADDING
-    if isinstance(step, ConvolutionStep):
-        work = Work.DEPTHWISE if step.is_depthwise else Work.CONVOLUTION
-    elif isinstance(step, PoolingStep):
-        work = POOLS[step.mode]
+    work, kernel, upscale, padding, is_average_or_max = Work.ELEMENTWISE, _UNIT, Upscale.NONE, _NO_PADDING, False
     if isinstance(step, WindowStep):
-        kernel, upscale = step.kernel, step.upscale
-        padding = step.padding
-    is_pooling = work in (Work.MAX_POOL, Work.AVERAGE_POOL)
-    is_wide = step.ifm.element.bits == 16 and not is_pooling
+        kernel, upscale, padding = step.kernel, step.upscale, step.padding
+        if isinstance(step, ConvolutionStep):
+            work = Work.DEPTHWISE if step.is_depthwise else Work.CONVOLUTION
+        elif isinstance(step, PoolingStep):
+            work = POOLS[step.mode]
+            is_average_or_max = work is not Work.REDUCE_SUM
+    element = ofm.element
+    is_wide = ifm.element.bits == 16 and not is_average_or_max
     accumulator = AccumulatorFormat.INT40 if is_wide else AccumulatorFormat.INT32
-    limits = (step.ofm.element.minimum, step.ofm.element.maximum)
-    return BlockProblem(
-        work=work,
-        ofm=step.ofm.shape,
-        ifm_depth=step.ifm.shape[2],
-        ifm_bits=step.ifm.element.bits,
-        ofm_bits=step.ofm.element.bits,
-        kernel=kernel,
-        upscale=upscale,
-        ifm_map_depth=step.ifm.pitches[1],
-        ofm_map_depth=step.ofm.pitches[1],
-        padding=padding,
-        has_lut=step.lut is not None,
-        has_clamp=(step.minimum, step.maximum) != limits or step.clip_range is not ClipRange.OFM_PRECISION,
-        reads_ifm2=isinstance(step, ElementwiseStep) and step.ifm2 is not None,
-        accumulator=accumulator,
-        output_rank=_output_rank(step, accumulator),
-        ifm_is_bricked=layouts[step.ifm.storage] is Layout.NHCWB16,
-        ofm_is_bricked=layouts[step.ofm.storage] is Layout.NHCWB16,
-        ifm_in_arena=is_far(step.ifm.storage),
-        ofm_in_arena=is_far(step.ofm.storage),
-        weight_bytes=weight_bytes,
-    )
+    limits = (element.minimum, element.maximum)
+    return (
+        work, ofm.shape, ifm.shape[2], ifm.element.bits, element.bits, kernel, upscale, ifm.pitches[1], ofm.pitches[1], padding,
+        step.lut is not None, (step.minimum, step.maximum) != limits or step.clip_range is not ClipRange.OFM_PRECISION,
+        isinstance(step, ElementwiseStep) and step.ifm2 is not None, accumulator, _output_rank(step, accumulator),
+        layouts[ifm.storage] is Layout.NHCWB16, layouts[ofm.storage] is Layout.NHCWB16, is_far(ifm.storage),
+        is_far(ofm.storage), weight_bytes,
+    )  # fmt: skip
 
 
 def _output_rank(step: Step, accumulator: AccumulatorFormat) -> str:
@@ -107,6 +113,7 @@ class StepProblems:
         self.port = port_rate(chooser.variant, chooser.variant.memory_mode.constants)
         self._layouts, self._far = layouts, far
         self._known: dict[int, tuple[Step, Step, Forms]] = {}
+        self._described: dict[Facts, Forms] = {}
         self._forms: dict[BlockProblem, Forms] = {}
 
     def of(self, given: Step, constants: Constants | ExpectedConstants) -> tuple[Step, Forms]:
@@ -117,8 +124,11 @@ class StepProblems:
             mode, density = self.chooser.variant.memory_mode, BlockProblem.weight_bytes
             if isinstance(step, ConvolutionStep):
                 density = constants.bytes_per_weight(step.weights)
-            problem = describe(step, self._layouts, mode, density, self._far)
-            known = self._known[id(given)] = given, step, self.forms(problem)
+            facts = _facts(step, self._layouts, mode, density, self._far)
+            forms = self._described.get(facts)
+            if forms is None:
+                forms = self._described[facts] = self.forms(_problem(facts))
+            known = self._known[id(given)] = given, step, forms
         return known[1], known[2]
 
     def forms(self, problem: BlockProblem) -> Forms:
@@ -139,6 +149,7 @@ class StepEstimates:
         self.chooser = chooser
         self._read = port_rate(chooser.variant, chooser.variant.memory_mode.constants).read
         self._known: dict[tuple[Step, bool, bool, bool, bool], float] = {}
+        self._described: dict[Facts, float] = {}
 
     def __call__(self, steps: Sequence[Step], far: Collection[Storage] = ()) -> float:
         """Those of all steps. Maps in `far` are behind a cache."""
@@ -156,8 +167,11 @@ class StepEstimates:
     def _estimated(self, given: Step, layouts: Mapping[Storage, Layout], far: Collection[Storage]) -> float:
         step = _with_least_strides(given)
         read = step.weights.values.size / self._read if isinstance(step, ConvolutionStep) else 0.0
-        mode = self.chooser.variant.memory_mode
-        return max(self.chooser.choose(describe(step, layouts, mode, far=far)).cycles, read) + JOB_CYCLES
+        facts = _facts(step, layouts, self.chooser.variant.memory_mode, BlockProblem.weight_bytes, far)
+        cycles = self._described.get(facts)
+        if cycles is None:
+            cycles = self._described[facts] = self.chooser.choose(_problem(facts)).cycles
+        return max(cycles, read) + JOB_CYCLES
 
 
 def _with_least_strides(step: Step) -> Step:

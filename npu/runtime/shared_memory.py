@@ -25,10 +25,15 @@ def aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return memory[start : start + size].view(dtype).reshape(shape)
 
 
+_BLOCK_BYTES = 4 << 20
+"""Of memory that tensors without a place in the arena get their own from: the system gives it page by page when it is used."""
+
+
 class SharedMemory:
     """Nothing is shared until `place`."""
 
     def __init__(self) -> None:
+        self._block = np.zeros(0, np.uint8)
         self._arena = np.zeros(0, np.uint8)
         self._overwritten: frozenset[int] = frozenset()
 
@@ -49,6 +54,17 @@ class SharedMemory:
             tensor = tensors[index]
             tensor.data = self._arena[start : start + sizes[index]].view(tensor.array.dtype).reshape(tensor.shape)
         self._overwritten = _overwritten(spans, offsets)
+
+    def own(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """`aligned_zeros` that nothing else uses; what is small comes out of one block, since to ask for memory takes time."""
+        size = math.prod(shape) * dtype.itemsize
+        room = -(-size // ALIGNMENT) * ALIGNMENT
+        if dtype.hasobject or not 0 < room * 8 <= _BLOCK_BYTES:
+            return aligned_zeros(shape, dtype)
+        if room > len(self._block):
+            self._block = aligned_zeros((_BLOCK_BYTES,), np.dtype(np.uint8))
+        memory, self._block = self._block[:size], self._block[room:]
+        return memory.view(dtype).reshape(shape)
 
     @property
     def bytes(self) -> int:

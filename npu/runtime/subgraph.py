@@ -38,7 +38,7 @@ from npu.runtime.delegate import (
 from npu.runtime.nodes import attributes_of, node_of, storage_of
 from npu.runtime.operator import OperatorNode, Run, RuntimeOptions, SubgraphServices
 from npu.runtime.registry import find_custom, find_operator
-from npu.runtime.shared_memory import SharedMemory, aligned_zeros
+from npu.runtime.shared_memory import SharedMemory
 from npu.runtime.tensor import NO_BUFFER_HANDLE, RuntimeTensor
 
 _NPU_HINT = "; compiled files run in npu.Interpreter, and in tools with --use_npu"
@@ -408,7 +408,7 @@ class Subgraph:
                 f"{where}: must take at most {limit} bytes, a sixteenth of this machine's memory, got {needed}"
             )
         tensor.shape = shape
-        tensor.data = aligned_zeros(shape, dtype)
+        tensor.data = self._memory.own(shape, dtype)
 
     # --- execution -----------------------------------------------------------------------------------------------------------
 

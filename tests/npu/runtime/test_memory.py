@@ -11,8 +11,10 @@ import pytest
 
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
+from npu.runtime.arena import ALIGNMENT
 from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.operators import common
+from npu.runtime.shared_memory import SharedMemory
 
 from tests.support.builder import ModelBuilder
 from tests.support.litert import run_reference
@@ -182,3 +184,23 @@ def test_powers_of_a_large_map_take_little_more(monkeypatch: pytest.MonkeyPatch)
     tracemalloc.stop()
     assert peak < 1 << 20
     np.testing.assert_allclose(interpreter.get_tensor(2), run_reference(content, inputs)[0], rtol=1e-6)
+
+
+def test_small_tensors_of_their_own_lie_in_one_block_and_share_nothing() -> None:
+    memory = SharedMemory()
+    arrays = [memory.own((3, count), np.dtype(np.float32)) for count in (1, 5, 16, 300)]
+    first = arrays[0].ctypes.data
+    for number, array in enumerate(arrays):
+        assert array.ctypes.data % ALIGNMENT == 0
+        assert 0 <= array.ctypes.data - first < 1 << 13
+        assert not array.any()
+        array.fill(number + 1)
+    assert [array.ravel().tolist() for array in arrays] == [[number + 1.0] * a.size for number, a in enumerate(arrays)]
+
+
+def test_large_tensors_and_those_without_elements_have_memory_of_their_own() -> None:
+    memory = SharedMemory()
+    assert memory.own((0, 4), np.dtype(np.int8)).shape == (0, 4)
+    small, large, after = (memory.own((size,), np.dtype(np.int8)) for size in (64, 1 << 20, 64))
+    assert after.ctypes.data - small.ctypes.data == 64
+    assert not np.may_share_memory(small.base, large)
