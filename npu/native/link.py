@@ -55,6 +55,9 @@ define void @NRT_MemInfo_call_dtor(ptr %whole) {
 """Arrays that kernels make for themselves, as numba's reference counts expect them: a header with the count and the address of
 the data, both in one piece of memory, with the data at the next multiple of 64 bytes."""
 
+WITHOUT_VECTORS = frozenset({"npu.compiler.kernels"})
+"""Groups of branches and loops over few numbers: vector code makes a compilation no faster, and takes half of LLVM's time."""
+
 
 class Unlinkable(Exception):
     """Code that must not become a library."""
@@ -68,7 +71,7 @@ def target_machine(tier: CpuTier) -> Any:
     return target.create_target_machine(cpu=tier.cpu, features=tier.features, opt=3, reloc="pic", codemodel="small")
 
 
-def make_object(modules: Iterable[str], entries: list[str], tier: CpuTier) -> bytes:
+def make_object(modules: Iterable[str], entries: list[str], tier: CpuTier, *, has_vectors: bool = True) -> bytes:
     """Link modules, optimise all of them together and emit an object whose only public symbols are `entries`."""
     machine = target_machine(tier)
     whole = llvm.parse_assembly(_for_tier(_ARRAYS, tier, machine))
@@ -77,8 +80,9 @@ def make_object(modules: Iterable[str], entries: list[str], tier: CpuTier) -> by
     whole.data_layout = str(machine.target_data)
     _hide(whole, frozenset(entries))
     whole.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = options.loop_unrolling = True
+    options = llvm.create_pipeline_tuning_options(speed_level=3 if has_vectors else 1)
+    options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = has_vectors
+    options.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, options)
     passes = builder.getModulePassManager()
     passes.add_refprune_pass()

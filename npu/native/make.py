@@ -50,9 +50,14 @@ def make(group: str, tier: cpu.CpuTier) -> bytes:
     _check_imports(group)
     kernels = [kernel for module in modules for kernel in DECLARED[module]]
     from npu.native.compile import modules_of
-    from npu.native.link import make_object
+    from npu.native.link import WITHOUT_VECTORS, make_object
 
-    code = make_object(modules_of(counted(kernels, group, _tell)), [kernel.symbol for kernel in kernels], tier)
+    code = make_object(
+        modules_of(counted(kernels, group, _tell)),
+        [kernel.symbol for kernel in kernels],
+        tier,
+        has_vectors=group not in WITHOUT_VECTORS,
+    )
     return store.encode(group, tier, code)
 
 

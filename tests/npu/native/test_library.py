@@ -217,6 +217,33 @@ def test_an_object_that_needs_more_than_the_c_library_is_refused() -> None:
         link.make_object([calling], ["f"], cpu.current())
 
 
+LONG_LOOP = """
+define i64 @add(ptr %numbers, i64 %count) {
+entry:
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %sum = phi i64 [ 0, %entry ], [ %more, %loop ]
+  %place = getelementptr i64, ptr %numbers, i64 %k
+  %number = load i64, ptr %place
+  %more = add i64 %sum, %number
+  %next = add i64 %k, 1
+  %again = icmp slt i64 %next, %count
+  br i1 %again, label %loop, label %end
+end:
+  ret i64 %more
+}
+"""
+
+
+def test_groups_of_short_loops_get_no_vector_code() -> None:
+    with_vectors, without = (
+        len(link.make_object([LONG_LOOP], ["add"], cpu.current(), has_vectors=has)) for has in (True, False)
+    )
+    assert without < with_vectors
+    assert set(sources.GROUPS) >= link.WITHOUT_VECTORS
+
+
 @pytest.mark.parametrize(
     "tier",
     [pytest.param(tier, marks=() if tier.name in IN_EVERY_RUN else pytest.mark.slow, id=tier.name) for tier in cpu.TIERS],
