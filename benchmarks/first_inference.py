@@ -30,7 +30,7 @@ from npu.garbage import collect_rarely
 from npu.hardware.catalogue import load_variant
 from npu.isa.decode import decode
 from npu.isa.families import family_of
-from npu.isa.family import weight_shape
+from npu.isa.family import WeightUse, weight_shape
 from npu.isa.operations import Convolution, DepthwiseConvolution, Operation, WeightedOperation
 from npu.isa.payload import parse_payload
 from npu.isa.stream import CommandStream
@@ -103,7 +103,9 @@ def _streams_of(operation: Convolution | DepthwiseConvolution, memory: NpuMemory
     packed, accelerator = make_row(operation, memory).order, memory.variant.accelerator
     assert packed is not None, "a file of these benchmarks has 8-bit weights alone"
     groups, shape = np.zeros(-(-operation.ofm.depth // 16) * packed.block_bytes, np.int8), weight_shape(operation)
-    for part, order in zip(operation.weights, weight_orders(operation, accelerator), strict=False):
+    for part, order in zip(
+        operation.weights, weight_orders(WeightUse.of(operation), operation.ofm.depth, accelerator), strict=False
+    ):
         data = memory.view(part.region, part.address, part.length_bytes).copy()
         weights = family_of(accelerator.product).weights.grouped(shape, order, packed.places, packed.block_bytes)
         yield weights.stream(data.ctypes.data, data.size, groups.ctypes.data), data, groups

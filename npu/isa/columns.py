@@ -173,9 +173,10 @@ def _compared(read: Ints, kick_offs: Ints, places: Ints, address_bits: int) -> t
     compared[:, places] = np.where(is_good, np.where(is_length, ALIGNMENT_BYTES, 0), own)
     compared[np.arange(kick_offs.size), kick_offs] |= _KICK_OFF
     known: dict[bytes, int] = {}
-    of = [known.setdefault(one, len(known)) for one in compared.view(f"V{compared.strides[0]}")[:, 0].tolist()]
-    firsts = np.unique(of, return_index=True)[1]
-    return np.array(of), firsts.tolist()
+    rows = compared.view(f"V{compared.strides[0]}")[:, 0].tolist()
+    like = [known.setdefault(row, index) for index, row in enumerate(rows)]
+    firsts = list(known.values())
+    return np.searchsorted(firsts, like), firsts
 
 
 def _made(kinds: Sequence[int], held: Ints, commands: _ProductCommands, variant: Variant) -> Iterator[Operation]:

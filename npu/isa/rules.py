@@ -6,8 +6,7 @@ an operation ignores has its default, which makes `decode(encode(operations)) ==
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import attrgetter, or_
+from operator import attrgetter
 
 from npu.errors import StreamError
 from npu.hardware.variant import Variant
@@ -102,7 +101,8 @@ def _check_feature_map(feature_map: FeatureMap, name: str, address_bits: int) ->
     _check_pattern(feature_map.zero_point, feature_map.element, f"{name} zero point")
     is_brick = feature_map.layout is Layout.NHCWB16
     alignment = ALIGNMENT_BYTES if is_brick else feature_map.element.bytes
-    joined = reduce(or_, feature_map.addresses, 0)  # alignments are powers of two
+    first, second, third, fourth = feature_map.addresses
+    joined = first | second | third | fourth  # alignments are powers of two
     if joined % alignment or joined >> address_bits:
         for tile, address in enumerate(feature_map.addresses):
             _check_address(address, f"{name} address of tile {tile}", alignment, address_bits)

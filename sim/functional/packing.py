@@ -256,10 +256,9 @@ def _group_weights(forms: Sequence[PackedForm], accelerator: Accelerator) -> Non
     format, known = family_of(accelerator.product).weights, dict[tuple[object, ...], Sequence[GroupedWeights]]()
     for form in forms:
         if not form.grouped:
-            operation, order, shape = form.operation, form.order, weight_shape(form.operation)
-            key = order, WeightUse.of(operation), shape
+            key = order, use, shape = form.order, WeightUse.of(form.operation), weight_shape(form.operation)
             if key not in known:
-                orders = weight_orders(operation, accelerator)
+                orders = weight_orders(use, shape[0], accelerator)
                 known[key] = [format.grouped(shape, one, order.places, order.block_bytes) for one in orders]
             form.grouped = known[key]
 

@@ -26,8 +26,8 @@ _RANGES = slice(PLACES_OF[RANGES[0]].start, PLACES_OF[RANGES[-1]].stop)
 _CORES = 2
 
 
-def shared_plans(alike: Alike, memory: NpuMemory) -> Ints:
-    """For every operation the first one, by its index, with the same plan: itself if it shares none."""
+def shared_plans(alike: Alike, memory: NpuMemory) -> tuple[Ints, Ints]:
+    """The first operation of each plan, in order, and the plan of every operation, by its number among these."""
     count = alike.of.size
     is_safe, facts = np.ones(count, np.bool_), np.zeros(count, np.int64)
     repeated = np.flatnonzero(np.bincount(alike.of) > 1).tolist()
@@ -45,8 +45,10 @@ def shared_plans(alike: Alike, memory: NpuMemory) -> Ints:
         own, least = _rows_of({kind: list(_least(one, record_bytes)) for kind, one in kernels.items()}, alike.of)
         is_safe[own] &= _are_constants_inside(least, alike.places[own, _RANGES], sizes)
     keys = np.where(is_safe, alike.of * (facts.max(initial=0) + 1) + facts, -1 - np.arange(count))
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    return first[inverse]
+    _, firsts, plans = np.unique(keys, return_index=True, return_inverse=True)
+    order, numbers = np.argsort(firsts), np.empty_like(firsts)
+    numbers[order] = np.arange(order.size)
+    return firsts[order], numbers[plans]
 
 
 def _rows_of(rows: Mapping[int, Sequence[int]], of: Ints) -> tuple[Ints, Ints]:

@@ -111,7 +111,7 @@ def best_tier() -> Tier:
 
 def prepare_stream(alike: Alike, memory: NpuMemory, tier: Tier) -> PreparedStream:
     """Check operations against a memory's shape and prepare them. Raises SimulationError and StreamError."""
-    firsts, plans = np.unique(shared_plans(alike, memory), return_inverse=True)
+    firsts, plans = shared_plans(alike, memory)
     planned = [_plan(alike.decoded[index], memory, tier) for index in firsts.tolist()]
     own = make_table(planned)
     sums = np.empty(max((one.sums_bytes for one in planned), default=0), np.uint8)

@@ -101,7 +101,8 @@ def check_constants(operation: Convolution | DepthwiseConvolution, memory: NpuMe
 def decode_constants(operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> DecodedConstants:
     """Decode weights and scale records. Raises SimulationError if the streams do not fit the operation."""
     accelerator, shape = memory.variant.accelerator, weight_shape(operation)
-    decode, orders = family_of(accelerator.product).weights.decode, weight_orders(operation, accelerator)
+    decode = family_of(accelerator.product).weights.decode
+    orders = weight_orders(WeightUse.of(operation), operation.ofm.depth, accelerator)
     try:
         views = (memory.view(part.region, part.address, part.length_bytes) for part in operation.weights)
         weights = [decode(data, shape, order) for data, order in zip(views, orders, strict=False)]
@@ -129,7 +130,7 @@ def scale_records(operation: Convolution | DepthwiseConvolution, source: Sequenc
     return interleave_cores([part.reshape(-1, format.record_bytes) for part in parts]).reshape(-1)
 
 
-def weight_orders(operation: Convolution | DepthwiseConvolution, accelerator: Accelerator) -> list[WeightOrder]:
-    """The order of the weights of each core."""
-    format, use = family_of(accelerator.product).weights, WeightUse.of(operation)
-    return [format.order(accelerator, use, core) for core in range(min(use.cores, operation.ofm.depth))]
+def weight_orders(use: WeightUse, depth: int, accelerator: Accelerator) -> list[WeightOrder]:
+    """The order of the weights of so many channels, of each core that has some."""
+    order = family_of(accelerator.product).weights.order
+    return [order(accelerator, use, core) for core in range(min(use.cores, depth))]

@@ -64,15 +64,17 @@ def _put_symbols(
 POSITIONS = 6
 """Of unary weight code that are looked up together; a chunk has 12."""
 _GROUP_MASK, _GROUP_BITS = np.uint64((1 << POSITIONS) - 1), np.uint64(POSITIONS)
-_COUNT, _NONE, _CARRY = (np.uint64(8 * POSITIONS + bit) for bit in (0, 3, 4))
+_ENDS = np.uint64(56)
+"""The byte of a group that says how many end, as the bits before what is left over."""
+_BYTE = np.uint64(255)
 
 
 @kernel(ty.void(ty.uint64[:, ::1]))
 def make_groups(groups):  # type: ignore[no-untyped-def]
     """What six positions of unary weight code mean, per truncation and per 6 first bits + 64 * the next 6 second bits.
 
-    Bytes 0..5: quotients that end here, byte 0 without what came before (if none ends: what is added to it); then nibbles:
-    how many end (8 if none), what is left over of those that do.
+    From byte 0 on: quotients that end here, the first without what came before, and what is left over; in byte 7 the bits of
+    those that end.
     """
     for is_truncated in range(2):
         for bits in range(1 << 2 * POSITIONS):
@@ -86,10 +88,7 @@ def make_groups(groups):  # type: ignore[no-untyped-def]
                         continue
                 entry |= np.uint64(carry) << np.uint64(8 * count)
                 count, carry = count + 1, 0
-            flags = count | carry << 4
-            if count == 0:
-                entry, flags = np.uint64(carry), 8
-            groups[is_truncated, bits] = entry | np.uint64(flags) << np.uint64(8 * POSITIONS)
+            groups[is_truncated, bits] = entry | np.uint64(carry) << np.uint64(8 * count) | np.uint64(8 * count) << _ENDS
 
 
 ROW_BYTES = 32
@@ -105,7 +104,6 @@ def _decode_without_runs(words, total, start, nw, wbits, groups, symbols, runs):
     """
     position, limit, width = np.uint64(start), np.uint64(total), np.uint64(wbits)
     symbols_at, quotients_at = np.int64(symbols.ctypes.data), np.int64(runs.ctypes.data)
-    one = np.uint64(1)
     stream, started, done, pending = np.int64(words.ctypes.data), np.int64(0), np.int64(0), np.int64(0)
     carry = largest = remainders = others = np.uint64(0)
     while done < nw:
@@ -119,12 +117,12 @@ def _decode_without_runs(words, total, start, nw, wbits, groups, symbols, runs):
                 group = groups[first | (second & _GROUP_MASK) << _GROUP_BITS]
                 unary >>= _GROUP_BITS
                 second >>= count_ones(first)
-                is_none = group >> _NONE & one
                 whole = group + carry
-                largest |= whole & np.uint64(255)
+                largest |= whole & _BYTE
                 store_64(quotients_at + started, np.int64(whole))
-                started += np.int64(group >> _COUNT & np.uint64(7))
-                carry = (group >> _CARRY & np.uint64(15)) + (whole & (is_none << np.uint64(8)) - is_none)
+                ended = group >> _ENDS
+                started += np.int64(ended >> np.uint64(3))
+                carry = whole >> ended & _BYTE
         _put_symbols(symbols_at + 2 * pending, quotients_at + pending, remainders, others, width)
         remainders, others, pending = _peek(stream, position), _peek(stream, position + np.uint64(8) * width), done
         position += np.uint64(count) * width
@@ -191,11 +189,11 @@ def _decode_any(words, total, start, nw, nz, wbits, zdiv, is_raw, zlen, groups, 
                     group = groups[first | (second & _GROUP_MASK) << _GROUP_BITS] + np.uint64(w_carry)
                     unary >>= _GROUP_BITS
                     second >>= count_ones(first)
-                    value = np.int64(group & np.uint64(255))
-                    largest = max(largest, value)
+                    largest = max(largest, np.int64(group & _BYTE))
                     store_64(w_now + w_count, np.int64(group))
-                    w_count += np.int64(group >> _COUNT & np.uint64(7))
-                    w_carry = np.int64(group >> _CARRY & np.uint64(15)) + value * np.int64(group >> _NONE & one)
+                    ended = group >> _ENDS
+                    w_count += np.int64(ended >> np.uint64(3))
+                    w_carry = np.int64(group >> ended & _BYTE)
             wp += w_count
         w_read, z_read = min(w_before, nw - wd), min(z_before, nz - zd)
         if w_read > 0:
