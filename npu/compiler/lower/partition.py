@@ -13,6 +13,7 @@ from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.fusions import elements_apart, find_fusions
 from npu.compiler.lower.geometry import largest_padding
 from npu.compiler.lower.table import LOWERED
+from npu.compiler.lower.upright import with_upright_kernels
 from npu.errors import CompileError, ModelError
 from npu.graph.graph import Graph
 from npu.hardware.variant import Variant
@@ -40,6 +41,7 @@ def lower_partition(
         if lowering is None:
             raise LoweringError(index, graph.ops[index], "must be one that the NPU can run, see LOWERED")
         check_operator(graph, index, lowering.limit, needs_options=lowering.needs_options)
+    graph, computed = with_upright_kernels(graph, computed)
     fusions = find_fusions(graph, computed, largest_padding(variant)[0], elements_apart(variant))
     builder = Builder(graph, fusions, variant, lstm_gates, saves_memory=saves_memory, chooser=chooser)
     for index in computed:
