@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
+
 INTERRUPTED = """
 import os, signal, sys
 class Finder:
@@ -50,3 +52,20 @@ def test_an_interrupt_that_an_import_makes_an_error_of_stops_the_program() -> No
 def test_the_program_runs_the_command_of_the_process() -> None:
     done = subprocess.run([sys.executable, "-m", "npu", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("npulab ")
+
+
+LOADED = """
+from npu.cli.main import main
+code = main()
+import numpy, numpy.ma, numpy.random
+print(code, numpy.ndarray.__doc__, numpy.ma.masked_less([1, 5], 3).sum())
+"""
+
+
+def test_the_program_loads_numpy_without_writing_its_docstrings() -> None:
+    """As `python -OO` does it, so that numpy is ready for that."""
+    command = [sys.executable, "-c", LOADED, "check", "examples/digits.tflite"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    words = done.stdout.splitlines()[-1].split()
+    assert (words[0], words[-1]) == ("0", "5")
+    assert np.lib.NumpyVersion(np.__version__) < "2.0.0" or words[1] == "None"
