@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from npu.compiler.kept_strides import KeptStrides
 from npu.hardware.variant import Shram, Variant
 from npu.isa.operations import (
     Block,
@@ -100,9 +101,10 @@ def insert_waits(
 ) -> tuple[list[Operation], list[int]]:
     """The operations with BLOCKDEP set and DMA_WAIT and KERNEL_WAIT where hazards need them.
 
+    Strides that nobody reads become those that the registers hold, as long as the operations are made anew anyway.
     A wait belongs to the source of the operation that it protects.
     """
-    tracker = _Tracker(variant)
+    tracker, strides = _Tracker(variant), KeptStrides()
     ordered: list[Operation] = []
     sources: list[int] = []
     history: list[KernelAccesses] = []
@@ -110,7 +112,7 @@ def insert_waits(
         touched: tuple[Access, ...] = ()
         if isinstance(operation, KernelOperation):
             current = KernelAccesses.of(operation, variant.shram)
-            operation = replace(operation, blockdep=blockdep(history, current, variant))
+            operation = replace(operation, blockdep=blockdep(history, current, variant), **strides.changes(operation))
             history = [*history[-2:], current]
             touched = current.all
         elif isinstance(operation, Dma):

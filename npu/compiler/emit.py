@@ -13,7 +13,6 @@ from npu.compiler.compiled import NO_SOURCE
 from npu.compiler.dependencies import insert_waits
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, View, WindowStep
 from npu.compiler.jobs import Job
-from npu.compiler.kept_strides import keep_ignored_strides
 from npu.compiler.layout import feature_map
 from npu.compiler.lifetime import LogicalBuffer, buffer_of
 from npu.compiler.lut import TableSlot, TableSlots, TableUse
@@ -89,7 +88,7 @@ def emit_operations(jobs: Sequence[Job], addresses: Addresses, constants: Consta
         order.append(_kernel(job, layouts[index], slots[index], event, addresses, constants))
         sources.append(job.step.source)
     operations, sources = insert_waits(order, sources, variant)
-    return [*keep_ignored_strides(operations), Stop()], [*sources, NO_SOURCE]
+    return [*operations, Stop()], [*sources, NO_SOURCE]
 
 
 def _table_use(job: Job) -> TableUse | None:

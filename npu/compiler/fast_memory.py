@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from npu.compiler.allocate import LiveRange, allocate, round_up
@@ -99,9 +100,8 @@ def _members(owner: Mapping[LogicalBuffer, LogicalBuffer]) -> dict[LogicalBuffer
 def _traffic(works: Sequence[Sequence[Step]]) -> dict[LogicalBuffer, int]:
     """Bytes that the steps read and write of every buffer."""
     traffic: dict[LogicalBuffer, int] = {}
-    for step in (step for steps in works for step in steps):
-        for view in views(step):
-            if view.storage.data is None:
-                buffer = buffer_of(view.storage)
-                traffic[buffer] = traffic.get(buffer, 0) + storage_bytes(view.storage, Layout.NHWC)
+    for storage, uses in Counter([view.storage for steps in works for step in steps for view in views(step)]).items():
+        if storage.data is None:
+            buffer = buffer_of(storage)
+            traffic[buffer] = traffic.get(buffer, 0) + uses * storage_bytes(storage, Layout.NHWC)
     return traffic

@@ -55,6 +55,7 @@ def make_jobs(
     jobs: list[Job] = []
     pace = Pace(problems.port)
     stripes, encodings = _rooms_by_shape(steps, rooms), _Encodings(constants)
+    counts = {key: sum(map(len, own.values())) for key, own in stripes.items()}
     usual = {key: [max(own.items(), key=lambda shape: len(shape[1]))] for key, own in stripes.items() if len(own) > 1}
     spare = 0.0
     for given, room in zip(counted(steps, "blocks and weights of steps", progress), rooms, strict=True):
@@ -68,7 +69,7 @@ def make_jobs(
             for shape, given_rooms in usual.pop(id(step.weights), ()):
                 usual_forms = problems.forms(replace(problem, ofm=shape))
                 encodings.add(usual_forms, step, choose_form(usual_forms, min(given_rooms), pace, is_bound=is_bound))
-            share = len(own[step.ofm.shape]) / sum(map(len, own.values()))
+            share = len(own[step.ofm.shape]) / counts[id(step.weights)]
             form = encodings.cheapest(forms, step, choose_form(forms, room, pace, is_bound=is_bound), pace, share)
             spare = room - form.room
             new = _convolution_jobs(step, problem, form, constants, table)

@@ -6,33 +6,31 @@ turns, that is one write in twenty.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from npu.isa.operations import FeatureMap, Layout, Operation
+from npu.isa.operations import FeatureMap, KernelOperation, Layout
 from npu.records import replace
 
 _OPERANDS = ("ifm", "ifm2", "ofm")
 """Maps that have registers of their own."""
 
 
-def keep_ignored_strides(operations: Sequence[Operation]) -> list[Operation]:
-    """The operations with those strides of the map before that had the same registers."""
-    held: dict[str, FeatureMap] = {}
-    return [_kept(operation, held) for operation in operations]
+class KeptStrides:
+    """The map of each operand that came last, with the strides that its registers hold."""
 
+    def __init__(self) -> None:
+        self._held: dict[str, FeatureMap] = {}
 
-def _kept(operation: Operation, held: dict[str, FeatureMap]) -> Operation:
-    changed: dict[str, Any] = {}
-    for name in _OPERANDS:
-        own: FeatureMap | None = getattr(operation, name, None)
-        if own is None:
-            continue
-        kept = _with_strides(own, held.get(name, own))
-        if kept is not own:
-            changed[name] = kept
-        held[name] = kept
-    return replace(operation, **changed) if changed else operation
+    def changes(self, operation: KernelOperation) -> dict[str, Any]:
+        """The maps of the next operation that have other strides if they ignore what the registers hold."""
+        held, changed = self._held, dict[str, Any]()
+        for name in _OPERANDS:
+            own: FeatureMap | None = getattr(operation, name, None)
+            if own is not None:
+                kept = held[name] = _with_strides(own, held.get(name, own))
+                if kept is not own:
+                    changed[name] = kept
+        return changed
 
 
 def _with_strides(own: FeatureMap, before: FeatureMap) -> FeatureMap:

@@ -39,11 +39,13 @@ def choose_layouts(steps: Iterable[Step], far: Collection[Storage] = ()) -> dict
     costly = {view.storage for step in steps if _scales_operands(step) for view in reads(step)}.union(far)
     for step in steps:
         for view in views(step):
-            if view.storage not in layouts:
-                most = _MAX_COSTLY_PADDING if view.storage in costly else _MAX_PADDING
-                layouts[view.storage] = _preferred(view.storage, most)
-            if not _allows_bricks(view):
-                layouts[view.storage] = Layout.NHWC
+            storage = view.storage
+            layout = layouts.get(storage)
+            if layout is None:
+                most = _MAX_COSTLY_PADDING if storage in costly else _MAX_PADDING
+                layout = layouts[storage] = _preferred(storage, most)
+            if layout is not Layout.NHWC and not _allows_bricks(view):
+                layouts[storage] = Layout.NHWC
         if isinstance(step, PoolingStep) and step.mode is PoolingMode.REDUCE_SUM and step.ifm.element.bits == 32:
             layouts[step.ifm.storage] = Layout.NHWC
     return layouts

@@ -240,10 +240,13 @@ def _is_replaced(operand: Storage, result: Storage, steps: Sequence[Step], posit
         return False
     done = 0
     for step in steps[positions[0] : positions[-1] + 1]:
+        written = step.ofm.storage
         views = [view for view in reads(step) if view.storage is operand]
-        if step.ofm.storage is operand or any(view.offset[0] < done or not is_rows(view) for view in views):
+        if not views and written is not operand and written is not result:
+            continue
+        if written is operand or any(view.offset[0] < done or not is_rows(view) for view in views):
             return False
-        if step.ofm.storage is result:
+        if written is result:
             same = [view.offset == step.ofm.offset and view.shape == step.ofm.shape for view in views]
             if not (same and all(same) and isinstance(step, ElementwiseStep) and is_rows(step.ofm)):
                 return False

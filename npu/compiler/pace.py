@@ -43,7 +43,8 @@ class Pace:
     @property
     def end(self) -> float:
         """When both are free."""
-        return max(self.kernel_free, self.engine_free)
+        kernel_free, engine_free = self.kernel_free, self.engine_free
+        return engine_free if engine_free > kernel_free else kernel_free  # a call of `max` takes twice as long
 
     def after(self, cycles: float, copied_bytes: float, read_bytes: float = 0) -> Pace:
         """After one more kernel of `cycles`, whose constants, if they are copied, are so as soon as the engine is free.

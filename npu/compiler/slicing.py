@@ -76,7 +76,8 @@ class Slicing:
 
     def cycles(self, pace: Pace) -> float:
         """How much later both are free."""
-        return max(self.ends(pace)) - pace.end
+        kernel_free, engine_free = self.ends(pace)
+        return (engine_free if engine_free > kernel_free else kernel_free) - pace.end
 
 
 class Forms:

@@ -16,6 +16,7 @@ from npu.hardware.variant import Product
 from npu.records import dataclass
 
 WORD_BITS = 32
+_WORD = (1 << WORD_BITS) - 1
 _CLASS_SHIFT = 14
 PARAMETER_SHIFT = 16
 _PATTERNS = 1 << 16
@@ -232,7 +233,12 @@ class Command:
 
     def words(self, operand: int) -> tuple[int, ...]:
         """Command words of `operand`, which `operand()` has checked."""
-        if self.is_wide:
-            parameter, payload = divmod(operand, 1 << WORD_BITS)
-            return self.opcode | 1 << _CLASS_SHIFT | parameter << PARAMETER_SHIFT, payload
-        return (self.opcode | operand << PARAMETER_SHIFT,)
+        return self.words_maker()(operand)
+
+    def words_maker(self) -> Callable[[int], tuple[int, ...]]:
+        """`words`, for many operands."""
+        opcode = self.opcode
+        if not self.is_wide:
+            return lambda operand: (opcode | operand << PARAMETER_SHIFT,)
+        opcode |= 1 << _CLASS_SHIFT
+        return lambda operand: (opcode | operand >> WORD_BITS << PARAMETER_SHIFT, operand & _WORD)

@@ -25,7 +25,8 @@ from npu.isa.stream import CommandStream
 from npu.memo import LastUsed
 from npu.records import dataclass, replace
 
-_Register: TypeAlias = tuple[Command, slice, Callable[[Sequence[Any]], int]]
+_Register: TypeAlias = tuple[str, slice, Callable[[Sequence[Any]], int], Callable[[int], Sequence[int]]]
+"""The name of a command, where the attributes of its fields stand, its operand of these, and the words of an operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,24 +97,24 @@ class _CommandWriter:
         result: list[Sequence[int]] = []
         for number, is_needed, section in self._readers.of(type(operation)):
             if is_needed is None or is_needed(operation):
-                self._write_section(number, section, operation, result)
+                attributes = section.read(operation)
+                before = self._attributes.get(number)
+                if before != attributes:
+                    self._attributes[number] = attributes
+                    self._write(section.changed(before, attributes), attributes, result)
         return result
 
     def kick_off(self, operation: Operation) -> Sequence[int]:
         """Words of the command that starts the operation."""
         return self._readers.kick_off(operation)
 
-    def _write_section(self, number: int, section: _SectionReader, operation: Operation, result: list[Sequence[int]]) -> None:
-        attributes = section.read(operation)
-        before = self._attributes.get(number)
-        if before == attributes:
-            return
-        self._attributes[number] = attributes
-        for command, own, operand_of in section.changed(before, attributes):
+    def _write(self, registers: Iterable[_Register], attributes: tuple[Any, ...], result: list[Sequence[int]]) -> None:
+        operands = self._operands
+        for name, own, operand_of, words_of in registers:
             operand = operand_of(attributes[own])
-            if self._operands.get(command.name) != operand:
-                self._operands[command.name] = operand
-                result.append(command.words(operand))
+            if operands.get(name) != operand:
+                operands[name] = operand
+                result.append(words_of(operand))
 
 
 class _Readers:
@@ -150,7 +151,7 @@ class _Readers:
         places, start = [], 0
         for command in registers:
             end = start + len(command.fields)
-            places.append((command, slice(start, end), command.operand_maker(self._product)))
+            places.append((command.name, slice(start, end), command.operand_maker(self._product), command.words_maker()))
             start = end
         return _SectionReader(
             tuple(places), tuple(number for number, _ in fields), self._reader([path for _, path in fields], kind)
