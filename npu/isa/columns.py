@@ -157,7 +157,7 @@ def _latched(written: _StreamColumns, commands: _ProductCommands) -> Ints:
     is_kick_off = commands.is_kick_off[written.numbers]
     rows: Ints = np.cumsum(is_kick_off) - is_kick_off
     last = np.zeros((rows[-1] + 1, len(commands.entries)), np.int64)
-    np.maximum.at(last, (rows, written.numbers), np.arange(1, rows.size + 1))
+    last[rows, written.numbers] = np.arange(1, rows.size + 1)  # of those for one place the last counts
     np.maximum.accumulate(last, axis=0, out=last)
     return np.concatenate(([0], written.operands))[last]
 

@@ -194,7 +194,11 @@ def _fill_output(row: PlannedRow, operation: KernelOperation, *, pixels: bool) -
     n["out_table"] = row.table("out", offsets)
     n["out_region"], n["out_brick"], n["out_pixel"], n["width"] = ofm.region, brick, pixel, ofm.width
     n["blocks"], n["tail"] = blocks, ofm.depth - 16 * (blocks - 1)
-    row.limits, n["limits"] = _limits(*output_limits(operation), ofm.zero_point, operation.ifm.element, ofm.element)
+    low, high = output_limits(operation)
+    ifm_offset, offset = unsigned_offset(operation.ifm.element), unsigned_offset(ofm.element)
+    is_byte = ofm.element.bits == 8 and _are_limits_of(ofm.element, low, high)  # the sums of others go to `values.finish_sums`
+    numbers = (ofm.zero_point - offset, low - offset, high - offset) if is_byte else (0, 0, 0)
+    row.limits, n["limits"] = _limits(*numbers, ifm_offset, offset)
 
 
 def _are_limits_of(element: ElementType, low: int, high: int) -> bool:
@@ -204,13 +208,12 @@ def _are_limits_of(element: ElementType, low: int, high: int) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def _limits(low: int, high: int, zero_point: int, ifm: ElementType, ofm: ElementType) -> tuple[npt.NDArray[np.void], int]:
-    """`LIMITS`, not to be written, and their address; `zero_point` is that of the output."""
-    offset, limits = unsigned_offset(ofm), zeroed(r.LIMITS)
+def _limits(zero_point: int, low: int, high: int, ifm_offset: int, ofm_offset: int) -> tuple[npt.NDArray[np.void], int]:
+    """`LIMITS`, not to be written, and their address. The offsets are `unsigned_offset`s; that of the OFM is subtracted."""
+    limits = zeroed(r.LIMITS)
     limits["even_lanes"] = r.EVEN_LANES
-    limits["flip_inputs"], limits["flip_outputs"] = (128 - unsigned_offset(ifm)) * 0x01010101, offset
-    if ofm.bits == 8 and _are_limits_of(ofm, low, high):  # the sums of others go to `values.finish_sums`
-        limits["zero_point"], limits["low"], limits["high"] = zero_point - offset, low - offset, high - offset
+    limits["flip_inputs"], limits["flip_outputs"] = (128 - ifm_offset) * 0x01010101, ofm_offset
+    limits["zero_point"], limits["low"], limits["high"] = zero_point, low, high
     return limits, limits.ctypes.data
 
 
@@ -300,8 +303,8 @@ def _fill_depthwise(row: PlannedRow, operation: DepthwiseConvolution, memory: Np
     _fill_output(row, operation, pixels=False)
     if not _has_plain_output(operation, memory):
         _fill_sums(row, operation, memory)
-    y = kernel.stride_y * np.arange(ofm.height, dtype=np.int64)[:, None] - padding.top
-    y = y + kernel.dilation_y * np.arange(kernel.height)
+    first = np.arange(-padding.top, ofm.height * kernel.stride_y - padding.top, kernel.stride_y, dtype=np.int64)
+    y = np.add.outer(first, np.arange(0, kernel.height * kernel.dilation_y, kernel.dilation_y))
     if _is_direct(operation, [ifm], memory):
         offsets = _offsets_of_rows(ifm, y)
         n["in_region"], n["in_pixel"], n["in_brick"] = ifm.region, pixel_stride(ifm), brick_stride(ifm)
@@ -346,7 +349,8 @@ def _fill_elementwise(row: PlannedRow, operation: Elementwise, memory: NpuMemory
         return
     _fill_output(row, operation, pixels=False)
     stage, zero_point = zeroed(r.CHANNELS), operation.ofm.zero_point - unsigned_offset(operation.ofm.element)
-    lanes = np.repeat(np.array([[0], [numbers["scale"]], [numbers["shift"]], [bound]]), 16, axis=1)
+    lanes = np.empty((4, 16), np.int64)
+    lanes.T[:] = 0, numbers["scale"], numbers["shift"], bound
     if not make_stage(*lanes, zero_point, LIMIT, False, stage):
         return
     n["stage"] = row.table("stage", stage)

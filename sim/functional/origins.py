@@ -10,18 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.isa.decoded import PLACES_OF, Alike
-from npu.isa.operations import Dma, Operation
+from npu.isa.operations import Convolution, DepthwiseConvolution, Dma, Operation
 from npu.native.call import array_address
 from npu.numerics.arrays import Ints, starts
 from sim.functional.kernels.origins import RANGE, TRANSFER, find_origins
 from sim.functional.weights import ConstantBytes, source_columns
-from sim.memory import NpuMemory
+from sim.memory import MAX_REGIONS, NpuMemory
 
 
 def constant_origins(alike: Alike, memory: NpuMemory, operations: Ints) -> ConstantBytes:
     """The bytes that the `source_ranges` of convolutions are going to have; in an operation's place its index is given."""
-    kinds, of = np.unique(alike.of[operations], return_inverse=True)
-    columns = [source_columns(alike.records[kind]) for kind in kinds.tolist()]
+    of, records = alike.of[operations], alike.records
+    columns = [source_columns(one) if isinstance(one, Convolution | DepthwiseConvolution) else [] for one in records]
     sizes = np.array([len(own) for own in columns], np.int64)
     counts = sizes[of]
     index, own = np.repeat(operations, counts), np.repeat(starts(sizes)[of] - starts(counts), counts) + np.arange(counts.sum())
@@ -30,7 +30,8 @@ def constant_origins(alike: Alike, memory: NpuMemory, operations: Ints) -> Const
     ranges = rows[:, 1:].copy()
     find_origins(_transfers(alike), rows.reshape(-1).view(RANGE))
     addresses, kept = memory.bases[rows[:, 1]] + rows[:, 2], [memory.regions[region] for region in memory.constants]
-    for k in np.flatnonzero(~np.isin(rows[:, 1], list(memory.constants))).tolist():
+    is_constant = np.array([region in memory.constants for region in range(MAX_REGIONS)])
+    for k in np.flatnonzero(~is_constant[rows[:, 1]]).tolist():
         _, region, start, size = rows[k].tolist()
         kept.append(memory.regions[region][start : start + size].copy())
         addresses[k] = array_address(kept[-1])

@@ -186,18 +186,17 @@ def run_again(stream: PreparedStream, memory: NpuMemory, moved: Moved) -> int:
 def _pack_ahead(stream: PreparedStream, memory: NpuMemory, num_threads: int) -> None:
     """Pack the constants of all operations together. What is malformed is left to the operation that meets it."""
     stream.is_packed, room, own = True, _PACKED_AHEAD_BYTES, list[int]()
-    forms = [one.form for one in stream.planned]
+    forms = {plan: form for plan, one in enumerate(stream.planned) if (form := one.form) and form.weights_bytes <= room}
     for index, plan in enumerate(stream.plans.tolist()):
-        if (form := forms[plan]) is not None and form.weights_bytes <= room:
+        if plan in forms and forms[plan].weights_bytes <= room:
             own.append(index)
-            room -= form.weights_bytes
+            room -= forms[plan].weights_bytes
     if not own:
         return
-    used, of = np.unique(stream.plans[own], return_inverse=True)
-    packed = [form for plan in used.tolist() if (form := forms[plan]) is not None]
+    of = np.searchsorted(list(forms), stream.plans[own])
     constants = constant_origins(stream.alike, memory, np.array(own))
     with suppress(SimulationError):
-        stream.kept = pack_streams(packed, of, constants, stream.rows, memory.variant.accelerator, num_threads)
+        stream.kept = pack_streams(list(forms.values()), of, constants, stream.rows, memory.variant.accelerator, num_threads)
         for index in constants.operations[stream.rows["kind"][own] == r.GENERAL].tolist():
             stream.operations[index].uncommon = constants.source(index)
 
