@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 
@@ -55,8 +55,18 @@ define void @NRT_MemInfo_call_dtor(ptr %whole) {
 """Arrays that kernels make for themselves, as numba's reference counts expect them: a header with the count and the address of
 the data, both in one piece of memory, with the data at the next multiple of 64 bytes."""
 
-WITHOUT_VECTORS = frozenset({"npu.compiler.kernels"})
-"""Groups of branches and loops over few numbers: vector code makes a compilation no faster, and takes half of LLVM's time."""
+
+class Optimisation(NamedTuple):
+    """How hard LLVM tries."""
+
+    level: int = 3
+    has_vectors: bool = True
+    """Whether loops become vector code."""
+
+
+ALL = Optimisation()
+OF_GROUP = {"npu.compiler.kernels": Optimisation(1, has_vectors=False), "npu.isa.weight_stream.kernels": Optimisation(1)}
+"""Groups whose code gets no faster by more: compilations, and encoding and decoding of weights, measured one with the other."""
 
 
 class Unlinkable(Exception):
@@ -71,7 +81,7 @@ def target_machine(tier: CpuTier) -> Any:
     return target.create_target_machine(cpu=tier.cpu, features=tier.features, opt=3, reloc="pic", codemodel="small")
 
 
-def make_object(modules: Iterable[str], entries: list[str], tier: CpuTier, *, has_vectors: bool = True) -> bytes:
+def make_object(modules: Iterable[str], entries: list[str], tier: CpuTier, how: Optimisation = ALL) -> bytes:
     """Link modules, optimise all of them together and emit an object whose only public symbols are `entries`."""
     machine = target_machine(tier)
     whole = llvm.parse_assembly(_for_tier(_ARRAYS, tier, machine))
@@ -80,8 +90,8 @@ def make_object(modules: Iterable[str], entries: list[str], tier: CpuTier, *, ha
     whole.data_layout = str(machine.target_data)
     _hide(whole, frozenset(entries))
     whole.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=3 if has_vectors else 1)
-    options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = has_vectors
+    options = llvm.create_pipeline_tuning_options(speed_level=how.level)
+    options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = how.has_vectors
     options.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, options)
     passes = builder.getModulePassManager()

@@ -50,15 +50,10 @@ def make(group: str, tier: cpu.CpuTier) -> bytes:
     _check_imports(group)
     kernels = [kernel for module in modules for kernel in DECLARED[module]]
     from npu.native.compile import modules_of
-    from npu.native.link import WITHOUT_VECTORS, make_object
+    from npu.native.link import ALL, OF_GROUP, make_object
 
-    code = make_object(
-        modules_of(counted(kernels, group, _tell)),
-        [kernel.symbol for kernel in kernels],
-        tier,
-        has_vectors=group not in WITHOUT_VECTORS,
-    )
-    return store.encode(group, tier, code)
+    written, entries = modules_of(counted(kernels, group, _tell)), [kernel.symbol for kernel in kernels]
+    return store.encode(group, tier, make_object(written, entries, tier, OF_GROUP.get(group, ALL)))
 
 
 def _tell(_group: str, done: int, total: int) -> None:

@@ -236,12 +236,12 @@ end:
 """
 
 
-def test_groups_of_short_loops_get_no_vector_code() -> None:
-    with_vectors, without = (
-        len(link.make_object([LONG_LOOP], ["add"], cpu.current(), has_vectors=has)) for has in (True, False)
+def test_less_of_llvm_is_less_code_and_said_of_groups_that_there_are() -> None:
+    less = link.Optimisation(1, has_vectors=False)
+    assert len(link.make_object([LONG_LOOP], ["add"], cpu.current(), less)) < len(
+        link.make_object([LONG_LOOP], ["add"], cpu.current())
     )
-    assert without < with_vectors
-    assert set(sources.GROUPS) >= link.WITHOUT_VECTORS
+    assert set(sources.GROUPS) >= link.OF_GROUP.keys()
 
 
 @pytest.mark.parametrize(
