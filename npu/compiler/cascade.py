@@ -16,6 +16,7 @@ from npu.compiler.layout import choose_layouts
 from npu.compiler.lifetime import PlanNode, share_in_place, shared_spans, trace_lifetimes
 from npu.graph.graph import Graph
 from npu.progress import Progress, counted
+from npu.records import dataclass
 
 _STRIPES = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 _STRIPES_FOR_A_CACHE = (*_STRIPES, 48, 64, 96, 136)
@@ -30,6 +31,18 @@ _ALLOWED_PEAKS = (1.0, 1.02, 1.05, 1.1, 1.16, 1.3)
 """Peaks relative to the smallest one that are looked at where memory counts more than cycles."""
 _WORTH_OF_PEAK = 1.0
 """Half the memory is worth so many doublings of the cycles."""
+
+_SHARES_OF_PLAIN = (1 - 1 / 64, 0.9, 0.75, 0.6)
+"""Of the peak without results that begin in front of others, what is aimed at with them."""
+_MOST_CYCLES = 1.03
+"""Of the cycles without them, what such a plan may take."""
+_FLASH_SHARE = 0.1
+"""Of the weights, what commands and weights that are encoded again may take more."""
+_NOTEWORTHY = 0.955
+"""Of the peak without them, what it must have at most: packing maps and copies may take more than that."""
+_STEP_BYTES = 100
+"""Of commands, in the mean of networks in stripes."""
+
 _ALIKE = 1.005
 """Of plans of which none is worth so much more than another by the estimate, the smallest is taken."""
 
@@ -72,7 +85,11 @@ def plans_within(
 def fit_least(
     graph: Graph, nodes: Sequence[PlanNode], cycles: Callable[[Sequence[Step]], float], progress: Progress | None = None
 ) -> list[PlanNode]:
-    """The nodes with cascades so that the peak is about the smallest that any have, and with the least cycles for that."""
+    """The nodes with cascades so that the peak is about the smallest that any have, and with the least cycles for that.
+
+    Where results begin in front of what they are made from, a plan may take less than that: it is taken if its cycles and
+    commands are about as many.
+    """
     search, visible = CascadeSearch(graph, nodes, _STRIPES), visible_peak(graph, nodes)
     smallest = _closest(search, visible, progress)
     tried = [smallest]
@@ -80,15 +97,52 @@ def fit_least(
         plan = _closest(search, max(int(smallest.peak * allowed), visible), progress)
         if plan.peak <= smallest.peak * allowed:
             tried.append(plan)
+    plain = _cheapest([_priced(search, plan, cycles) for plan in dict.fromkeys(tried)])
+    ahead = [_priced(*smaller, cycles) for smaller in _smaller(graph, nodes, plain.plan, visible, progress)]
+    return _cheapest([plain, *(plan for plan in ahead if plan.cycles <= plain.cycles * _MOST_CYCLES)]).nodes
 
-    plans = [(search.nodes(plan), plan.peak) for plan in dict.fromkeys(tried)]
-    costs = [sum(cycles(node.program.steps) for node in cut if node.program) * peak**_WORTH_OF_PEAK for cut, peak in plans]
-    alike = [
-        (peak, cost, number)
-        for number, ((_, peak), cost) in enumerate(zip(plans, costs, strict=True))
-        if cost <= min(costs) * _ALIKE
-    ]
-    return plans[min(alike)[2]][0]
+
+def _smaller(
+    graph: Graph, nodes: Sequence[PlanNode], plain: CutPlan, visible: int, progress: Progress | None
+) -> Iterator[tuple[CascadeSearch, CutPlan]]:
+    """Plans that take less memory because results begin in front of what they are made from, and about as much flash."""
+    search = CascadeSearch(graph, nodes, _STRIPES, has_leads=True)
+    most = _flash(plain) + int(search.start.steps["weights"].sum()) * _FLASH_SHARE
+    known = set[CutPlan]()
+    for share in _SHARES_OF_PLAIN:
+        plan = _closest(search, max(int(plain.peak * share), visible), progress)
+        if plan not in known and plan.peak <= plain.peak * _NOTEWORTHY and _flash(plan) <= most:
+            yield search, plan
+        known.add(plan)
+
+
+def _flash(plan: CutPlan) -> int:
+    """Bytes of commands, and of weights if they are encoded for every step that reads them."""
+    return int(plan.steps["weights"].sum()) + len(plan.steps) * _STEP_BYTES
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Priced:
+    """A plan, its nodes, and the estimated cycles of all steps."""
+
+    plan: CutPlan
+    nodes: list[PlanNode]
+    cycles: float
+
+    @property
+    def cost(self) -> float:
+        """What is least for the best plan."""
+        return float(self.cycles * self.plan.peak**_WORTH_OF_PEAK)
+
+
+def _priced(search: CascadeSearch, plan: CutPlan, cycles: Callable[[Sequence[Step]], float]) -> _Priced:
+    nodes = search.nodes(plan)
+    return _Priced(plan, nodes, sum(cycles(node.program.steps) for node in nodes if node.program))
+
+
+def _cheapest(plans: Sequence[_Priced]) -> _Priced:
+    least = min(plan.cost for plan in plans)
+    return min((plan for plan in plans if plan.cost <= least * _ALIKE), key=lambda plan: (plan.plan.peak, plan.cost))
 
 
 def _closest(search: CascadeSearch, budget: int, progress: Progress | None) -> CutPlan:

@@ -72,7 +72,8 @@ class CascadeSearch:
     """Cuts chains of steps in one of several numbers of stripes.
 
     `hides_tensors` counts only maps that nobody else sees. `has_branches` cuts chains with branches that meet again; else
-    every map of a chain is read by the next step only, and stripes are steps of later chains. Searches for one budget after
+    every map of a chain is read by the next step only, and stripes are steps of later chains. `has_leads`: results may begin
+    in front of what they are made from, as `npu.compiler.lifetime.share_in_place` says. Searches for one budget after
     the other begin alike: a plan that was made is not made again.
     """
 
@@ -84,7 +85,9 @@ class CascadeSearch:
         *,
         hides_tensors: bool = False,
         has_branches: bool = False,
+        has_leads: bool = False,
     ) -> None:
+        self._has_leads = has_leads
         self._given, self._counts = nodes, np.array(counts)
         self._hides_tensors, self._has_branches = hides_tensors, has_branches
         self._own, longest = np.zeros(0, BUFFER), LONGEST_WITH_BRANCHES if has_branches else LONGEST
@@ -105,8 +108,8 @@ class CascadeSearch:
         map_count, buffer_count = len(maps), len(buffers)
         maps, buffers = (joined(rows, np.zeros(self._more, rows.dtype)) for rows in (maps, buffers))
         live, touched = np.empty(len(steps) + 1, np.int64), np.empty(buffer_count, np.int64)
-        hides = int(self._hides_tensors)
-        peak = look_at_all(steps, maps, buffers, touches, nodes, buffer_count, hides, touched, live)
+        ways = int(self._hides_tensors), int(self._has_leads)
+        peak = look_at_all(steps, maps, buffers, touches, nodes, buffer_count, *ways, touched, live)
         counts = map_count, buffer_count
         return CutPlan(cuts, whole, extents, cascades, steps, maps, buffers, *counts, touches, nodes, live[:-1], peak)
 
@@ -114,7 +117,7 @@ class CascadeSearch:
         """The plan with one more cascade, where the peak is: the cheapest that meets the budget, else the lowest."""
         number = int(np.searchsorted(plan.nodes[:, 0], plan.worst, "right")) - 1
         begin, end = plan.extents[number, :2].tolist()
-        ways = self._hides_tensors, self._has_branches
+        ways = self._hides_tensors, self._has_branches, self._has_leads
         values = (begin, end, plan.worst, plan.peak, budget, *ways, plan.map_count, plan.buffer_count)
         best = self._search
         best[0] = filled(values, SEARCH)

@@ -12,6 +12,7 @@ from npu.compiler.lifetime import (
     Lifetimes,
     LogicalBuffer,
     PlanNode,
+    Sharing,
     buffer_of,
     share_in_place,
     shared_spans,
@@ -28,15 +29,15 @@ _STAGING_BYTES = 96 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FastBuffers:
-    """`owner` tells whose memory a buffer uses, `spans` how long every owner in the fast memory is in use."""
+    """`sharing` tells whose memory a buffer uses, `spans` how long every owner in the fast memory is in use."""
 
-    owner: Mapping[LogicalBuffer, LogicalBuffer]
+    sharing: Sharing
     spans: Mapping[LogicalBuffer, LiveRange]
 
 
 def choose_fast(
     lifetimes: Lifetimes,
-    owner: Mapping[LogicalBuffer, LogicalBuffer],
+    sharing: Sharing,
     works: Sequence[Sequence[Step]],
     limit: int,
 ) -> FastBuffers:
@@ -46,8 +47,9 @@ def choose_fast(
     part where some of them find room.
     """
     if not limit:
-        return FastBuffers(owner, {})
-    traffic, groups, members = _traffic(works), shared_spans(lifetimes, owner), _members(owner)
+        return FastBuffers(sharing, {})
+    owner = sharing.owner
+    traffic, groups, members = _traffic(works), shared_spans(lifetimes, sharing), _members(owner)
     order = {buffer: number for number, buffer in enumerate(owner)}
     usage, chosen = [0] * lifetimes.events, list[tuple[LogicalBuffer, LiveRange]]()
 
@@ -71,7 +73,8 @@ def choose_fast(
         chosen.pop()
     parted = {buffer for buffer, _ in chosen[whole:]}
     rest = {root: next((buffer for buffer in row if buffer not in parted), root) for root, row in members.items()}
-    return FastBuffers({b: b if b in parted else rest[root] for b, root in owner.items()}, dict(chosen))
+    owner = {buffer: buffer if buffer in parted else rest[root] for buffer, root in owner.items()}
+    return FastBuffers(Sharing.among(owner, sharing.starts), dict(chosen))
 
 
 def far_maps(graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout], limit: int) -> frozenset[Storage]:
@@ -80,7 +83,7 @@ def far_maps(graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, 
     lifetimes = trace_lifetimes(graph, nodes, works, layouts)
     chosen = choose_fast(lifetimes, share_in_place(lifetimes, nodes, works, layouts), works, limit)
     return frozenset(
-        buffer for buffer, root in chosen.owner.items() if isinstance(buffer, Storage) and root not in chosen.spans
+        buffer for buffer, root in chosen.sharing.owner.items() if isinstance(buffer, Storage) and root not in chosen.spans
     )
 
 

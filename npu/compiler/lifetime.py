@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from npu.compiler.allocate import LiveRange
+from npu.compiler.allocate import LiveRange, round_up
 from npu.compiler.ir import ElementwiseStep, Program, Step, Storage, View
 from npu.compiler.layout import reads, storage_bytes, views
 from npu.graph.graph import ABSENT, Graph
 from npu.isa.operations import Layout
-from npu.records import dataclass, replace
+from npu.records import dataclass
 
 LogicalBuffer: TypeAlias = int | Storage
 """What gets memory, its own or shared: a tensor that the graph sees, by index, or a storage inside a partition."""
@@ -133,16 +133,77 @@ def _stretch(span: list[int], event: int) -> None:
         span[2] = event
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Sharing:
+    """For every buffer the one whose memory it uses, and the byte of that memory where it begins.
+
+    `has_leads`: some begin in front of what they are made from.
+    """
+
+    owner: Mapping[LogicalBuffer, LogicalBuffer]
+    starts: Mapping[LogicalBuffer, int]
+    has_leads: bool = False
+
+    @classmethod
+    def among(
+        cls, owner: Mapping[LogicalBuffer, LogicalBuffer], starts: Mapping[LogicalBuffer, int], *, has_leads: bool = False
+    ) -> Sharing:
+        """The same where `starts` may be negative: memory begins with the first of the buffers that use it."""
+        lowest: dict[LogicalBuffer, int] = {}
+        for buffer, root in owner.items():
+            lowest[root] = min(lowest.get(root, starts[buffer]), starts[buffer])
+        return cls(owner, {buffer: starts[buffer] - lowest[root] for buffer, root in owner.items()}, has_leads)
+
+
+class _Sharer:
+    """Buffers that use the memory of others, while these are found."""
+
+    def __init__(self, lifetimes: Lifetimes) -> None:
+        self.has_leads = False
+        self.owner: dict[LogicalBuffer, LogicalBuffer] = {buffer: buffer for buffer in lifetimes.spans}
+        self.starts: dict[LogicalBuffer, int] = dict.fromkeys(lifetimes.spans, 0)
+        self.lasting: set[LogicalBuffer] = set(lifetimes.lasting)
+        self.alone, self.spans = lifetimes.spans, dict(lifetimes.spans)
+        """Of buffers, and of all that use the memory of one."""
+        self.latest: dict[LogicalBuffer, LogicalBuffer] = {}
+        """Of a memory that several use, the last that was found."""
+        self.others_last: dict[LogicalBuffer, int] = {}
+        """Of a memory that several use, the last event of those before that one."""
+
+    def place(self, buffer: LogicalBuffer) -> int:
+        """Where a buffer begins in the memory that it uses."""
+        start = 0
+        while self.owner[buffer] != buffer:
+            start, buffer = start + self.starts[buffer], self.owner[buffer]
+        return start
+
+    def share(self, target: LogicalBuffer, operand: LogicalBuffer, lead: int = 0) -> None:
+        """A buffer takes the place of another, or begins `lead` bytes in front of it."""
+        root = root_of(self.owner, operand)
+        self.owner[target], self.starts[target] = root, self.place(operand) - lead
+        if target in self.lasting:
+            self.lasting.add(root)
+        self.latest[root] = self.latest.get(target, target)
+        self.others_last[root] = max(self.spans[root].last, self.others_last.get(target, -1))
+        self.spans[root] = self.spans[root].joined(self.spans[target])
+
+
 def share_in_place(
-    lifetimes: Lifetimes, nodes: Sequence[PlanNode], works: Sequence[Sequence[Step]], layouts: Mapping[Storage, Layout]
-) -> dict[LogicalBuffer, LogicalBuffer]:
-    """For every buffer the one whose memory it uses: an elementwise result may replace an operand that is not read again.
+    lifetimes: Lifetimes,
+    nodes: Sequence[PlanNode],
+    works: Sequence[Sequence[Step]],
+    layouts: Mapping[Storage, Layout],
+    *,
+    has_leads: bool = False,
+) -> Sharing:
+    """Whose memory each buffer uses: an elementwise result may replace an operand that is not read again.
 
     Block n of the result is written after block n of the operands was read and lies where that block lay, so both must be
-    whole maps of the same shape, layout and element size, and the operand must not be broadcast.
+    whole maps of the same shape, layout and element size, and the operand must not be broadcast. `has_leads`: a map made in
+    stripes may begin in front of one that is read in stripes, and go on where rows of that are not read again.
     """
-    spans, owner = dict(lifetimes.spans), {buffer: buffer for buffer in lifetimes.spans}
-    lasting: set[LogicalBuffer] = set(lifetimes.lasting)
+    sharer = _Sharer(lifetimes)
+    owner, spans = sharer.owner, sharer.spans
     for number, (node, steps) in enumerate(zip(nodes, works, strict=True)):
         if node.program is None:
             continue
@@ -154,39 +215,31 @@ def share_in_place(
                 continue
             for view in reads(step):
                 root = root_of(owner, buffer_of(view.storage)) if view.storage.data is None else None
-                if root is None or spans[root].last != event or root in lasting:
+                if root is None or spans[root].last != event or root in sharer.lasting:
                     continue
                 others = [value for value in reads(step) if value.storage is view.storage]
                 if not all(_is_same_place(other, step.ofm, layouts) for other in others):
                     continue
-                owner[target] = root
-                if target in lasting:
-                    lasting.add(root)
-                spans[root] = replace(spans[root].joined(spans[target]))
+                sharer.share(target, buffer_of(view.storage))
                 break
-        for target, root in _replaced_by_stripes(steps, lifetimes.starts[number], owner, spans, layouts):
-            if root not in lasting:
-                owner[target] = root
-                if target in lasting:
-                    lasting.add(root)
-                spans[root] = spans[root].joined(spans[target])
-    return {buffer: root_of(owner, buffer) for buffer in owner}
+        _share_rows(steps, lifetimes.starts[number], sharer, layouts, has_leads=has_leads)
+    roots = {buffer: root_of(owner, buffer) for buffer in owner}
+    if not sharer.has_leads:
+        return Sharing(roots, sharer.starts)
+    return Sharing.among(roots, {buffer: sharer.place(buffer) for buffer in owner}, has_leads=True)
 
 
-def _replaced_by_stripes(
-    steps: Sequence[Step],
-    start: int,
-    owner: Mapping[LogicalBuffer, LogicalBuffer],
-    spans: Mapping[LogicalBuffer, LiveRange],
-    layouts: Mapping[Storage, Layout],
-) -> Iterator[tuple[LogicalBuffer, LogicalBuffer]]:
-    """Maps made in stripes of rows, with the operand that each may replace, row by row.
+def _share_rows(
+    steps: Sequence[Step], start: int, sharer: _Sharer, layouts: Mapping[Storage, Layout], *, has_leads: bool
+) -> None:
+    """Give maps made in stripes of rows the memory of an operand that each may replace, row by row.
 
     Nobody may read a row of the operand after that row was replaced: in a cascade the steps in front are always ahead.
     """
     writers: dict[Storage, list[int]] = {}
     for position, step in enumerate(steps):
         writers.setdefault(step.ofm.storage, []).append(position)
+    owner, spans = sharer.owner, sharer.spans
     newest: dict[LogicalBuffer, Storage] = {}
     for storage, positions in writers.items():
         target, first = buffer_of(storage), steps[positions[0]]
@@ -199,13 +252,71 @@ def _replaced_by_stripes(
             is_replaced, ends = _is_left_behind, range(positions[0], positions[-1])
             users = steps[positions[0] : positions[-1]]
             candidates = [view.storage for step in users for view in reads(step) if view.storage.is_boundary]
+        is_shared = False
         for operand in dict.fromkeys(storage for storage in candidates if storage.data is None):
             root = root_of(owner, buffer_of(operand))
             is_last = root != target and newest.get(root, operand) is operand and spans[root].last - start in ends
             if is_last and layouts[operand] is layouts[storage] and is_replaced(operand, storage, steps, positions):
                 newest[root] = storage
-                yield target, root
+                if root not in sharer.lasting:
+                    sharer.share(target, buffer_of(operand))
+                is_shared = True
                 break
+        if has_leads and not is_shared:
+            shared = _share_with_lead(storage, positions, steps, start, sharer, layouts)
+            if shared is not None:
+                newest[shared], sharer.has_leads = storage, True
+
+
+def _share_with_lead(
+    storage: Storage,
+    positions: Sequence[int],
+    steps: Sequence[Step],
+    start: int,
+    sharer: _Sharer,
+    layouts: Mapping[Storage, Layout],
+) -> LogicalBuffer | None:
+    """Let a map made in stripes begin in front of one that its stripes read, if no more is lost elsewhere than shared.
+
+    The buffer whose memory it uses then.
+    """
+    target, spans = buffer_of(storage), sharer.spans
+    users = steps[positions[0] : positions[-1] + 1]
+    for operand in dict.fromkeys(view.storage for step in users for view in reads(step) if view.storage.data is None):
+        own = buffer_of(operand)
+        root = root_of(sharer.owner, own)
+        is_latest = sharer.latest.get(root, own) == own and sharer.others_last.get(root, -1) < start + positions[0]
+        is_left = start + positions[0] <= spans[root].last <= start + positions[-1]
+        if root == target or root in sharer.lasting or not is_latest or not is_left:
+            continue
+        lead = _lead(operand, storage, users, layouts)
+        if lead is None:
+            continue
+        old_bytes, new_bytes = sharer.alone[own].size_bytes, sharer.alone[target].size_bytes
+        if 2 * max(old_bytes + lead, new_bytes) <= old_bytes + new_bytes + min(old_bytes, new_bytes):
+            sharer.share(target, own, lead)
+            return root
+    return None
+
+
+def _lead(operand: Storage, result: Storage, users: Sequence[Step], layouts: Mapping[Storage, Layout]) -> int | None:
+    """Bytes that a result must begin in front of an operand so that no step writes what it or a later one reads."""
+    old, new = (storage_bytes(storage, layouts[storage]) // storage.shape[0] for storage in (operand, result))
+    needed, lead = None, 0
+    for step in reversed(users):
+        if step.ofm.storage is operand:
+            return None
+        for view in reads(step):
+            if view.storage is operand:
+                if not is_rows(view):
+                    return None
+                needed = view.offset[0] * old if needed is None else min(needed, view.offset[0] * old)
+        if step.ofm.storage is result:
+            if not is_rows(step.ofm):
+                return None
+            if needed is not None:
+                lead = max(lead, (step.ofm.offset[0] + step.ofm.shape[0]) * new - needed)
+    return round_up(lead)
 
 
 def _leaves_little(operand: Storage, result: Storage) -> bool:
@@ -261,11 +372,13 @@ def is_rows(view: View) -> bool:
     return is_own and view.shape[1:] == shape[1:] and view.offset[1:] == (0, 0)
 
 
-def shared_spans(lifetimes: Lifetimes, owner: Mapping[LogicalBuffer, LogicalBuffer]) -> dict[LogicalBuffer, LiveRange]:
+def shared_spans(lifetimes: Lifetimes, sharing: Sharing) -> dict[LogicalBuffer, LiveRange]:
     """One span for all buffers that use the same memory."""
     groups: dict[LogicalBuffer, LiveRange] = {}
-    for buffer, root in owner.items():
-        span = lifetimes.spans[buffer]
+    for buffer, root in sharing.owner.items():
+        span, begin = lifetimes.spans[buffer], sharing.starts[buffer]
+        if begin:
+            span = LiveRange(begin + span.size_bytes, span.first, span.last)
         groups[root] = groups[root].joined(span) if root in groups else span
     return groups
 

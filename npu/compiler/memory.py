@@ -10,7 +10,7 @@ from npu.compiler.allocate import Allocation, LiveRange, Packer, allocate, live_
 from npu.compiler.fast_memory import FastBuffers, choose_fast, room_for_maps
 from npu.compiler.ir import Step, Storage
 from npu.compiler.jobs import Job
-from npu.compiler.lifetime import Lifetimes, LogicalBuffer, PlanNode, share_in_place, shared_spans, trace_lifetimes
+from npu.compiler.lifetime import Lifetimes, LogicalBuffer, PlanNode, Sharing, share_in_place, shared_spans, trace_lifetimes
 from npu.compiler.slicing import LARGEST_SLICE_BYTES, WORTH_MEMORY
 from npu.compiler.staging import CopySpeed, StagingLimits, Transfer, TransferPlan, TransferPlanner
 from npu.graph.ethos_u import Region
@@ -70,8 +70,8 @@ class MapPlan:
     """
 
     def __init__(self, lifetimes: Lifetimes, chosen: FastBuffers, *, separate: bool) -> None:
-        self.lifetimes, self.owner, self.fast = lifetimes, chosen.owner, chosen.spans
-        spans = shared_spans(lifetimes, chosen.owner)
+        self.lifetimes, self.sharing, self.fast = lifetimes, chosen.sharing, chosen.spans
+        spans = shared_spans(lifetimes, chosen.sharing)
         self.slow = {buffer: span for buffer, span in spans.items() if buffer not in chosen.spans}
         self.arena, self.cache = allocate(list(self.slow.values())), allocate(list(self.fast.values()))
         self.packer = Packer(list(self.fast.values()), self.cache) if separate else Packer(list(self.slow.values()), self.arena)
@@ -108,7 +108,7 @@ class MemoryPlanner:
     def __init__(self, graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout], variant: Variant) -> None:
         self.variant = variant
         self._graph, self._nodes, self._layouts = graph, nodes, layouts
-        self._sharing: dict[_Slices, tuple[Lifetimes, dict[LogicalBuffer, LogicalBuffer]]] = {}
+        self._sharing: dict[_Slices, tuple[Lifetimes, Sharing]] = {}
         self._maps: dict[_Slices, MapPlan] = {}
 
     def plan(
@@ -125,7 +125,7 @@ class MemoryPlanner:
         places = _places(maps.slow, copies.arena, Region.ARENA, arena_start)
         places |= _places(maps.fast, maps.cache, Region.FAST, fast_start)
         return MemoryPlan(
-            places={buffer: places[root] for buffer, root in maps.owner.items()},
+            places={buffer: _begin(places[root], maps.sharing.starts[buffer]) for buffer, root in maps.sharing.owner.items()},
             transfers=copies.transfers,
             buffers=tuple(tuple(RegionOffset(region, base + transfer.offset) for transfer in row) for row in copies.transfers),
             starts=maps.lifetimes.starts,
@@ -169,24 +169,32 @@ class MemoryPlanner:
         arena_bytes, fast_bytes = (arena.total_bytes, total_bytes) if separate else (total_bytes, 0)
         return CopyPlan(maps, tuple(transfers), arena, arena_bytes, fast_bytes, _cycles(plans))
 
-    def sharing(
-        self, works: Sequence[Sequence[Step]], slices: _Slices | None = None
-    ) -> tuple[Lifetimes, Mapping[LogicalBuffer, LogicalBuffer]]:
+    def sharing(self, works: Sequence[Sequence[Step]], slices: _Slices | None = None) -> tuple[Lifetimes, Sharing]:
         """Lifetimes of what runs, and whose memory each buffer uses; without `slices` every step runs at one go."""
         key = tuple((0,) * len(steps) for steps in works) if slices is None else slices
         known = self._sharing.get(key)
         if known is None:
             lifetimes = trace_lifetimes(self._graph, self._nodes, works, self._layouts)
-            known = self._sharing[key] = lifetimes, share_in_place(lifetimes, self._nodes, works, self._layouts)
+            known = self._sharing[key] = lifetimes, self._least_sharing(lifetimes, works)
         return known
+
+    def _least_sharing(self, lifetimes: Lifetimes, works: Sequence[Sequence[Step]]) -> Sharing:
+        """Maps begin in front of others only where all take less memory then, and only the arena counts."""
+        is_alone = self.variant.memory_mode.has_separate_cache
+        ahead = share_in_place(lifetimes, self._nodes, works, self._layouts, has_leads=not is_alone)
+        if not ahead.has_leads:
+            return ahead
+        plain = share_in_place(lifetimes, self._nodes, works, self._layouts)
+        plans = [allocate(list(shared_spans(lifetimes, sharing).values())).total_bytes for sharing in (plain, ahead)]
+        return ahead if plans[1] < plans[0] else plain
 
     def _map_plan(self, jobs: Sequence[Sequence[Job]]) -> MapPlan:
         slices = tuple(tuple([job.channel for job in row]) for row in jobs)
         known = self._maps.get(slices)
         if known is None:
             works, mode = [[job.step for job in row] for row in jobs], self.variant.memory_mode
-            lifetimes, owner = self.sharing(works, slices)
-            chosen = choose_fast(lifetimes, owner, works, room_for_maps(mode))
+            lifetimes, sharing = self.sharing(works, slices)
+            chosen = choose_fast(lifetimes, sharing, works, room_for_maps(mode))
             known = self._maps[slices] = MapPlan(lifetimes, chosen, separate=mode.has_separate_cache)
         return known
 
@@ -228,6 +236,11 @@ def _places(
     return {buffer: RegionOffset(region, base + offset) for buffer, offset in zip(spans, allocation.offsets, strict=False)}
 
 
+def _begin(place: RegionOffset, start: int) -> RegionOffset:
+    """Where a buffer begins in the memory that it uses with others."""
+    return RegionOffset(place.region, place.offset + start) if start else place
+
+
 def _moved(transfers: Sequence[tuple[Transfer, ...]], offsets: Sequence[int]) -> list[tuple[Transfer, ...]]:
     """The transfers with new buffer offsets, given in the order of the transfers."""
     remaining = iter(offsets)
@@ -239,8 +252,8 @@ class StepRooms:
 
     def __init__(self, nodes: Sequence[PlanNode], planner: MemoryPlanner) -> None:
         works, variant = [node.program.steps if node.program else () for node in nodes], planner.variant
-        lifetimes, owner = planner.sharing(works)
-        groups = shared_spans(lifetimes, owner)
+        lifetimes, sharing = planner.sharing(works)
+        groups = shared_spans(lifetimes, sharing)
         usage, budget = live_bytes(list(groups.values()), lifetimes.events), arena_budget(variant)
         least = max(usage, default=0) // _NEGLIGIBLE_SHARE
         if variant.memory_mode.has_separate_cache:

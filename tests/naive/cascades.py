@@ -12,7 +12,7 @@ from npu.records import dataclass, replace
 
 from tests.naive.chains import chains_around, is_line
 from tests.naive.cut_program import Cascade, CutProgram
-from tests.naive.live_maps import CutWindow, live_maps
+from tests.naive.live_maps import CutWindow, LiveMaps, live_maps
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,14 @@ class NaiveSearch:
     counts: Sequence[int]
     hides_tensors: bool = False
     has_branches: bool = False
+    has_leads: bool = False
 
     def usage(self, program: CutProgram) -> list[int]:
         """Bytes at every event."""
-        return list(live_maps(self.graph, [self.cut(program)], hidden_only=self.hides_tensors).usage)
+        return list(self._live(program).usage)
+
+    def _live(self, program: CutProgram) -> LiveMaps:
+        return live_maps(self.graph, [self.cut(program)], hidden_only=self.hides_tensors, has_leads=self.has_leads)
 
     def cut(self, program: CutProgram) -> PlanNode:
         """The node with a program."""
@@ -83,8 +87,7 @@ class NaiveSearch:
         if program.has_cascades(chain):
             after = self.usage(candidate)
             return max(after[event] for step in (chain[0], worst) for event in candidate.extent(step))
-        live = live_maps(self.graph, [self.cut(program)], hidden_only=self.hides_tensors)
-        own = max(CutWindow(live, 0, *map(program.position, chain)).usage(stripes))
+        own = max(CutWindow(self._live(program), 0, *map(program.position, chain)).usage(stripes))
         is_left = self.has_branches and not chain[0] <= worst <= chain[1]
         return max(own, *(usage[event] for event in program.extent(worst))) if is_left else own
 

@@ -11,8 +11,8 @@ from npu.compiler.lifetime import (
     Lifetimes,
     LogicalBuffer,
     PlanNode,
+    Sharing,
     buffer_of,
-    root_of,
     share_in_place,
     shared_spans,
     touched_by_steps,
@@ -27,30 +27,33 @@ from npu.records import dataclass
 class LiveMaps:
     """What is live while nodes run, one event for each step.
 
-    `owner` says whose memory a buffer uses, `spans` are those of whole memory. `hidden_only` leaves out what is seen outside.
+    `sharing` says whose memory a buffer uses, `spans` are those of whole memory. `hidden_only` leaves out what is seen outside,
+    with `has_leads` maps begin in front of others.
     """
 
     nodes: Sequence[PlanNode]
     layouts: Mapping[Storage, Layout]
     lifetimes: Lifetimes
-    owner: Mapping[LogicalBuffer, LogicalBuffer]
+    sharing: Sharing
     spans: Mapping[LogicalBuffer, LiveRange]
     usage: Sequence[int]
     hidden_only: bool
+    has_leads: bool
 
     @property
     def starts(self) -> Sequence[int]:
         return self.lifetimes.starts
 
 
-def live_maps(graph: Graph, nodes: Sequence[PlanNode], *, hidden_only: bool = False) -> LiveMaps:
+def live_maps(graph: Graph, nodes: Sequence[PlanNode], *, hidden_only: bool = False, has_leads: bool = False) -> LiveMaps:
     """Look at all steps of all nodes."""
     works = [node.program.steps if node.program else () for node in nodes]
     layouts = choose_layouts(step for steps in works for step in steps)
     lifetimes = trace_lifetimes(graph, nodes, works, layouts)
-    owner = share_in_place(lifetimes, nodes, works, layouts)
-    spans = _counted(shared_spans(lifetimes, owner), hidden_only=hidden_only)
-    return LiveMaps(nodes, layouts, lifetimes, owner, spans, live_bytes(list(spans.values()), lifetimes.events), hidden_only)
+    sharing = share_in_place(lifetimes, nodes, works, layouts, has_leads=has_leads)
+    spans = _counted(shared_spans(lifetimes, sharing), hidden_only=hidden_only)
+    usage = live_bytes(list(spans.values()), lifetimes.events)
+    return LiveMaps(nodes, layouts, lifetimes, sharing, spans, usage, hidden_only, has_leads)
 
 
 def _counted(spans: Mapping[LogicalBuffer, LiveRange], *, hidden_only: bool) -> Mapping[LogicalBuffer, LiveRange]:
@@ -69,7 +72,7 @@ class CutWindow:
         self._at_end = {tensor for tensor, _ in program.outputs} if last == len(program.steps) - 1 else set[int]()
         steps = program.steps[first : last + 1]
         self._touched = {buffer_of(view.storage) for step in steps for view in views(step) if view.storage.data is None}
-        roots = {root_of(live.owner, buffer) for buffer in self._touched}
+        roots = {live.sharing.owner[buffer] for buffer in self._touched}
         self._beside = sum(
             round_up(span.size_bytes)
             for root, span in live.spans.items()
@@ -84,8 +87,14 @@ class CutWindow:
             buffer: self._with_outside(buffer, span, end) for buffer, span in touched_by_steps(stripes, layouts, 1).items()
         }
         lifetimes = Lifetimes(spans, (1, end + 1), self._live.lifetimes.lasting)
-        owner = share_in_place(lifetimes, [self._node], [stripes], layouts)
-        joined = shared_spans(lifetimes, {buffer: self._outside_root(root) for buffer, root in owner.items()})
+        own = share_in_place(lifetimes, [self._node], [stripes], layouts, has_leads=self._live.has_leads)
+        outside = self._live.sharing
+        starts = {
+            buffer: own.starts[buffer] - own.starts[root] + (outside.starts[root] if self._is_before(root) else 0)
+            for buffer, root in own.owner.items()
+        }
+        sharing = Sharing.among({buffer: self._outside_root(root) for buffer, root in own.owner.items()}, starts)
+        joined = shared_spans(lifetimes, sharing)
         counted = _counted(joined, hidden_only=self._live.hidden_only)
         return [self._beside + own for own in live_bytes(list(counted.values()), end + 2)[1 : end + 1]]
 
@@ -111,4 +120,4 @@ class CutWindow:
 
     def _outside_root(self, root: LogicalBuffer) -> LogicalBuffer:
         """Whose memory a buffer uses that was made before."""
-        return root_of(self._live.owner, root) if self._is_before(root) else root
+        return self._live.sharing.owner[root] if self._is_before(root) else root

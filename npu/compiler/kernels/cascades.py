@@ -13,8 +13,10 @@ from npu.compiler.kernels.live_maps import (
     BUFFERS,
     aligned,
     begin_sharing,
+    group_bytes,
     join_group,
     look_at_all,
+    place_of,
     root_of,
     share_in_place,
     trace,
@@ -54,7 +56,7 @@ SHORT = 2
 SEARCH = np.dtype(
     integers(
         *("begin", "end", "worst"),  # of the node that has the peak, in steps, and the event of that
-        *("peak", "budget", "hides_tensors", "has_branches"),
+        *("peak", "budget", "hides_tensors", "has_branches", "has_leads"),
         *("map_count", "buffer_count"),
         *("first", "last", "count", "is_rolling"),  # the best trial: a chain of steps and its stripes; count 0: none
         *("first_event", "last_event", "reached", "work", "added"),
@@ -220,7 +222,7 @@ def look_around(steps, maps, buffers, touches, searches, chains, rows, touched):
         one = buffers[number]
         is_live = one.group_last >= first and one.group_first <= last
         if is_live and not one.is_marked & 2 and is_counted(search, buffers, number):
-            chain.beside += aligned(one.group_size)
+            chain.beside += group_bytes(one)
     begin, end = rows_of_result(steps, first, last)
     half = begin - (begin - end) // 2
     begin_chain(steps, maps, first, last, rows)
@@ -231,8 +233,8 @@ def look_around(steps, maps, buffers, touches, searches, chains, rows, touched):
         if rows[place, 1] <= rows[place, 0]:
             chain.reads_later = 0
     result = maps[steps[last].ofm.map].buffer
-    replaces, before, after, both, both_but_result = may_replace(steps, maps, first, last), 0, 0, 0, 0
-    after_but_result = 0
+    replaces = may_replace(steps, maps, first, last, search.has_leads)
+    before = after = both = both_but_result = after_but_result = 0
     for place in range(count):
         number = touched[place]
         one = buffers[number]
@@ -250,27 +252,22 @@ def look_around(steps, maps, buffers, touches, searches, chains, rows, touched):
 
 
 @inlined
-def may_replace(steps, maps, first, last):  # type: ignore[no-untyped-def]
+def may_replace(steps, maps, first, last, has_leads):  # type: ignore[no-untyped-def]
     """Whether the result of a chain, made in stripes, may lie where an operand was, as far as shapes tell."""
-    result = steps[last].ofm.map
+    result, begun = steps[last].ofm.map, False
     new = maps[result]
     for position in range(first, last + 1):
-        if steps[position].ofm.map == result:
-            if not steps[position].is_window:
-                for number in range(2):
-                    view = view_of(steps[position], number)
-                    if view.map >= 0:
-                        old = maps[view.map]
-                        if old.rows == new.rows and old.width == new.width and old.depth == new.depth:
-                            return True
-                return False
-            break
-    for position in range(first, last + 1):
+        is_first = steps[position].ofm.map == result and not begun
+        begun = begun or is_first
         for number in range(2):
             view = view_of(steps[position], number)
             if view.map >= 0:
                 old = maps[view.map]
-                if old.is_boundary and old.rows * old.dense_bytes <= 2 * new.rows * new.dense_bytes:
+                old_bytes, new_bytes = old.rows * old.row_bytes, new.rows * new.row_bytes
+                is_alike = old.rows == new.rows and old.width == new.width and old.depth == new.depth
+                if is_alike and is_first and not steps[position].is_window:
+                    return True
+                if (old.is_boundary or has_leads) and old_bytes <= 2 * new_bytes:
                     return True
     return False
 
@@ -354,19 +351,23 @@ def peak_of(steps, count, maps, buffers, own, searches, chains, touched, usage):
             one.first = 0 if old.first < first else (1 if old.at_begin else one.first)
             one.last = count + 1 if old.last > last else (count if old.at_end else one.last)
         begin_sharing(one, number)
-    share_in_place(steps, 0, count, 1, maps, own)
+    share_in_place(steps, 0, count, 1, search.has_leads, maps, own)
     usage[: count + 3] = 0
     for place in range(listed):
         own[outside_root(buffers, root_of(own, touched[place]), first, known)].group_last = -1
     for place in range(listed):
-        join_group(own[outside_root(buffers, root_of(own, touched[place]), first, known)], own[touched[place]])
+        root = root_of(own, touched[place])
+        outside, start = outside_root(buffers, root, first, known), place_of(own, touched[place])
+        if outside != root:
+            start += place_of(buffers, root)
+        join_group(own[outside], own[touched[place]], start)
     for place in range(listed):
         root = outside_root(buffers, root_of(own, touched[place]), first, known)
         one = own[root]
         if one.group_last >= 0:
             if is_counted(search, buffers, root):
-                usage[one.group_first] += aligned(one.group_size)
-                usage[one.group_last + 1] -= aligned(one.group_size)
+                usage[one.group_first] += group_bytes(one)
+                usage[one.group_last + 1] -= group_bytes(one)
             one.group_last = -1
     for place in range(listed):
         own[touched[place]].last = -1
@@ -485,7 +486,8 @@ def peak_of_all(  # type: ignore[no-untyped-def]
         own[number].bytes = own[number].is_tensor = own[number].is_lasting = 0
         if number < search.buffer_count:
             own[number] = buffers[number]
-    peak = look_at_all(out[:events], maps, own, new_touches, new_nodes, buffer_count, search.hides_tensors, touched, usage)
+    ways = search.hides_tensors, search.has_leads
+    peak = look_at_all(out[:events], maps, own, new_touches, new_nodes, buffer_count, *ways, touched, usage)
     for number in range(buffer_count):
         own[number].last = own[number].group_last = -1
     return peak

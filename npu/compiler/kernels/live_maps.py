@@ -14,9 +14,15 @@ BUFFER = np.dtype(
     integers(
         *("bytes", "is_tensor", "is_lasting"),
         *("size", "first", "last"),  # last -1: not touched
-        *("joined_size", "joined_first", "joined_last"),  # with those that use its memory, as far as is known
-        *("owner", "lasts", "newest"),
-        *("group_size", "group_first", "group_last"),  # of all that use its memory; last -1: none
+        "joined_last",  # with those that use its memory, as far as is known
+        *(
+            "owner",
+            "start",
+            "lasts",
+            "newest",
+        ),  # start: where it begins in the memory of the owner, which may be in front of it
+        *("latest", "others_last"),  # the last one found that uses its memory, and when those before that are last used
+        *("group_begin", "group_end", "group_first", "group_last"),  # of all that use its memory; last -1: none
         *("is_marked", "at_begin", "at_end"),
     )
 )
@@ -66,13 +72,24 @@ def root_of(buffers, number):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def share(buffers, target, root):  # type: ignore[no-untyped-def]
-    """One buffer uses the memory of another."""
+def place_of(buffers, number):  # type: ignore[no-untyped-def]
+    """Where a buffer begins in the memory that it uses."""
+    start = np.int64(0)
+    while buffers[number].owner != number:
+        start += buffers[number].start
+        number = buffers[number].owner
+    return start
+
+
+@inlined
+def share(buffers, target, operand, lead):  # type: ignore[no-untyped-def]
+    """One buffer takes the place of another, or begins so many bytes in front of it."""
+    root = root_of(buffers, operand)
     new, old = buffers[target], buffers[root]
+    new.start = place_of(buffers, operand) - lead
     new.owner = root
     old.lasts = max(old.lasts, new.lasts)
-    old.joined_size = max(old.joined_size, new.joined_size)
-    old.joined_first = min(old.joined_first, new.joined_first)
+    old.latest, old.others_last = new.latest, max(old.joined_last, new.others_last)
     old.joined_last = max(old.joined_last, new.joined_last)
 
 
@@ -132,8 +149,60 @@ def is_left_behind(steps, begin, end, operand, made, maps):  # type: ignore[no-u
 
 
 @inlined
+def lead_of(steps, begin, end, operand, made, maps):  # type: ignore[no-untyped-def]
+    """Bytes that map `made` must begin in front of `operand` so that no step writes what it or a later one reads; -1: none."""
+    old, new = maps[operand].row_bytes, maps[made].row_bytes
+    needed, lead = np.int64(1) << 60, np.int64(0)
+    for position in range(end, begin - 1, -1):
+        step = steps[position]
+        if step.ofm.map == operand:
+            return np.int64(-1)
+        for number in range(2):
+            view = view_of(step, number)
+            if view.map == operand:
+                if not view.is_rows:
+                    return np.int64(-1)
+                needed = min(needed, view.first * old)
+        if step.ofm.map == made:
+            if not step.ofm.is_rows:
+                return np.int64(-1)
+            lead = max(lead, (step.ofm.first + step.ofm.rows) * new - needed)
+    return aligned(lead)
+
+
+@inlined
+def is_worth(old, new, both):  # type: ignore[no-untyped-def]
+    """Whether two maps that take `both` bytes together save at least as much as the smaller one takes more then."""
+    return 2 * both <= old + new + min(old, new)
+
+
+@inlined
+def share_with_lead(steps, begin, event, first, maps, buffers):  # type: ignore[no-untyped-def]
+    """Let a map made in stripes, from step `first` on, begin in front of one that its stripes read."""
+    made = steps[first].ofm.map
+    target, final = maps[made].buffer, maps[made].last_write
+    begins, ends, size = event + first - begin, event + final - begin, buffers[target].size
+    for position in range(first, final + 1):
+        for number in range(2):
+            operand = view_of(steps[position], number).map
+            if operand < 0:
+                continue
+            own = maps[operand].buffer
+            root = buffers[root_of(buffers, own)]
+            is_latest = root.latest == own and root.others_last < begins
+            old = buffers[own].size
+            if not is_latest or root.lasts or not begins <= root.joined_last <= ends or not is_worth(old, size, max(old, size)):
+                continue
+            lead = lead_of(steps, first, final, operand, made, maps)
+            if lead >= 0 and is_worth(old, size, max(old + lead, size)):
+                root.newest = made
+                share(buffers, target, own, lead)
+                return
+
+
+@inlined
 def share_rows(steps, begin, event, first, maps, buffers):  # type: ignore[no-untyped-def]
-    """A map made in stripes, from step `first` on, may replace an operand row by row."""
+    """Whether a map made in stripes, from step `first` on, may replace an operand row by row."""
     made = steps[first].ofm.map
     one = maps[made]
     target, is_window = one.buffer, steps[first].is_window
@@ -155,12 +224,13 @@ def share_rows(steps, begin, event, first, maps, buffers):  # type: ignore[no-un
             if replaces:
                 buffers[root].newest = made
                 if not buffers[root].lasts:
-                    share(buffers, target, root)
-                return
+                    share(buffers, target, maps[operand].buffer, 0)
+                return True
+    return False
 
 
-@kernel(ty.void(STEPS, ty.int64, ty.int64, ty.int64, MAPS, BUFFERS))
-def share_in_place(steps, begin, end, event, maps, buffers):  # type: ignore[no-untyped-def]
+@kernel(ty.void(STEPS, ty.int64, ty.int64, ty.int64, ty.int64, MAPS, BUFFERS))
+def share_in_place(steps, begin, end, event, has_leads, maps, buffers):  # type: ignore[no-untyped-def]
     """Give results the memory of operands that are not read again; step `begin` has event `event`."""
     for position in range(begin, end):
         step, now = steps[position], event + position - begin
@@ -184,7 +254,7 @@ def share_in_place(steps, begin, end, event, maps, buffers):  # type: ignore[no-
                 continue
             if step.ifm.map == step.ifm2.map and not is_same_place(view_of(step, 1 - number), ofm, maps):
                 continue
-            share(buffers, target, root)
+            share(buffers, target, maps[view.map].buffer, 0)
             break
     for position in range(begin, end):
         if steps[position].ofm.map >= 0:
@@ -197,30 +267,37 @@ def share_in_place(steps, begin, end, event, maps, buffers):  # type: ignore[no-
             one = maps[steps[position].ofm.map]
             if one.first_write == position and one.writers > 1 and not one.is_rolling:
                 target = buffers[one.buffer]
-                if target.owner == one.buffer and target.joined_first == event + position - begin:
-                    share_rows(steps, begin, event, position, maps, buffers)
+                is_new = target.owner == one.buffer and target.first == event + position - begin
+                if is_new and not share_rows(steps, begin, event, position, maps, buffers) and has_leads:
+                    share_with_lead(steps, begin, event, position, maps, buffers)
 
 
 @inlined
 def begin_sharing(one, number):  # type: ignore[no-untyped-def]
     """No buffer uses the memory of another yet."""
-    one.joined_size, one.joined_first, one.joined_last = one.size, one.first, one.last
-    one.owner, one.lasts, one.newest = number, one.is_lasting, -1
+    one.joined_last, one.owner, one.start = one.last, number, 0
+    one.lasts, one.newest, one.latest, one.others_last = one.is_lasting, -1, number, -1
 
 
 @inlined
-def join_group(group, one):  # type: ignore[no-untyped-def]
-    """One more buffer uses a memory."""
+def join_group(group, one, start):  # type: ignore[no-untyped-def]
+    """One more buffer uses a memory, from `start` on."""
     if group.group_last < 0:
-        group.group_size, group.group_first, group.group_last = one.size, one.first, one.last
+        group.group_begin, group.group_end, group.group_first, group.group_last = start, start + one.size, one.first, one.last
     else:
-        group.group_size = max(group.group_size, one.size)
+        group.group_begin, group.group_end = min(group.group_begin, start), max(group.group_end, start + one.size)
         group.group_first, group.group_last = min(group.group_first, one.first), max(group.group_last, one.last)
 
 
-@kernel(ty.int64(STEPS, MAPS, BUFFERS, MATRIX, MATRIX, ty.int64, ty.int64, LIST, LIST))
+@inlined
+def group_bytes(group):  # type: ignore[no-untyped-def]
+    """Bytes of a memory that buffers use."""
+    return aligned(group.group_end - group.group_begin)
+
+
+@kernel(ty.int64(STEPS, MAPS, BUFFERS, MATRIX, MATRIX, ty.int64, ty.int64, ty.int64, LIST, LIST))
 def look_at_all(  # type: ignore[no-untyped-def]
-    steps, maps, buffers, touches, nodes, buffer_count, hides_tensors, touched, usage
+    steps, maps, buffers, touches, nodes, buffer_count, hides_tensors, has_leads, touched, usage
 ):
     """Work out what is live when in a whole graph, bytes at every event in `usage`; the most of these.
 
@@ -237,17 +314,18 @@ def look_at_all(  # type: ignore[no-untyped-def]
         begin_sharing(buffers[touched[place]], touched[place])
     for place in range(len(nodes)):
         if nodes[place, 2]:
-            share_in_place(steps[nodes[place, 0] :], 0, nodes[place, 1] - nodes[place, 0], nodes[place, 0], maps, buffers)
+            own, work = steps[nodes[place, 0] :], nodes[place, 1] - nodes[place, 0]
+            share_in_place(own, 0, work, nodes[place, 0], has_leads, maps, buffers)
     for place in range(count):
         root = root_of(buffers, touched[place])
-        join_group(buffers[root], buffers[touched[place]])
+        join_group(buffers[root], buffers[touched[place]], place_of(buffers, touched[place]))
     usage[: events + 1] = 0
     for place in range(count):
         number = touched[place]
         one = buffers[number]
         if one.group_last >= 0 and not (hides_tensors and one.is_tensor):
-            usage[one.group_first] += aligned(one.group_size)
-            usage[one.group_last + 1] -= aligned(one.group_size)
+            usage[one.group_first] += group_bytes(one)
+            usage[one.group_last + 1] -= group_bytes(one)
     most = total = np.int64(0)
     for event in range(events):
         total += usage[event]

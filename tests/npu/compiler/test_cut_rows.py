@@ -20,6 +20,7 @@ from tests.npu.compiler.test_usage import PROGRAMS, graph_of
 
 COUNTS = (2, 3, 4, 8)
 MODES = {"lines": {}, "lines in a cache": {"hides_tensors": True}, "branches": {"has_branches": True}}
+MODES |= {"lines with leads": {"has_leads": True}, "branches with leads": {"has_branches": True, "has_leads": True}}
 
 
 def boxes_of(steps: tuple[Step, ...]) -> list[tuple[str, tuple[int, ...], View]]:

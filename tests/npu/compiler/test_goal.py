@@ -125,3 +125,39 @@ def test_a_wider_arena_costs_no_more_than_a_tighter_one(kernels: tuple[int, ...]
         compiled = npu.compile(content, session=Session(Hardware(arena_cache_bytes=int(whole * share))))
         times.append(npu.time_model(compiled.content).report.totals.total_cycles)
     assert all(wider <= 1.02 * tighter for wider, tighter in pairwise(times))
+
+
+def random_chain(seed: int) -> bytes:
+    """Convolutions, depthwise ones, poolings and sums of random shapes, one after the other: large maps and few weights."""
+    s = Sketch(np.random.default_rng([seed, 5]))
+    x = s.input((1, int(s.pick((24, 31, 40))), int(s.pick((16, 20, 25))), int(s.pick((2, 3, 8)))), 0.02, 1)
+    for _ in range(int(s.pick((5, 7)))):
+        (_, height, width, depth), kind = s.shape(x), s.pick(("conv", "conv", "depthwise", "pool", "sum"))
+        kernel, stride = int(s.pick((1, 3, 5))), int(s.pick((1, 1, 2))) if height > 8 else 1
+        made = (1, -(-height // stride), -(-width // stride), depth)
+        if kind == "conv":
+            made = (*made[:3], int(s.pick((4, 8, 12, 16, 24))))
+            weights = s.weights((made[3], kernel, kernel, depth), 0, per_channel=True)
+            conv = at.Conv2DOptions(at.Padding.SAME, stride, stride, at.FusedActivation.RELU, 1, 1)
+            x = s.op("CONV_2D", [x, weights, s.bias(x, weights, made[3], 1000)], [s.tensor(made, 0.25, 5)], conv)
+        elif kind == "depthwise":
+            weights = s.weights((1, kernel, kernel, depth), 3, per_channel=True)
+            deep = at.DepthwiseConv2DOptions(at.Padding.SAME, stride, stride, 1, at.FusedActivation.NONE, 1, 1)
+            x = s.op("DEPTHWISE_CONV_2D", [x, weights, s.bias(x, weights, depth, 1000)], [s.tensor(made, 0.2, -3)], deep)
+        elif kind == "pool":
+            pool = at.Pool2DOptions(at.Padding.SAME, stride, stride, kernel, kernel, at.FusedActivation.NONE)
+            like = s.tensors[x].quantization
+            assert like is not None
+            x = s.op("MAX_POOL_2D", [x], [s.tensor(made, like.scale, like.zero_point)], pool)
+        else:
+            x = s.op("ADD", [x, x], [s.tensor(s.shape(x), 0.4, 3)], at.AddOptions(at.FusedActivation.NONE))
+    return write_model(Model((s.graph([x]),)))
+
+
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 80))])
+def test_random_chains_give_the_same_results_in_the_least_memory(seed: int) -> None:
+    content = random_chain(seed)
+    inputs = random_inputs(content, seed)
+    outputs = npu.run(content, inputs, ("ethos-u55-128", "ethos-u55-32", "ethos-u55-256")[seed % 3], optimise="size").outputs
+    for ours, theirs in zip(outputs, run_reference(content, inputs), strict=True):
+        np.testing.assert_array_equal(ours, theirs)

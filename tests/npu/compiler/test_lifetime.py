@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
 import npu
 from npu.compiler import stripes as cutting
-from npu.compiler.allocate import LiveRange
+from npu.compiler.allocate import LiveRange, round_up
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Program, Storage, View
 from npu.compiler.layout import choose_layouts, views
-from npu.compiler.lifetime import LogicalBuffer, PlanNode, share_in_place, trace_lifetimes
+from npu.compiler.lifetime import PlanNode, Sharing, buffer_of, share_in_place, trace_lifetimes
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, Padding
 from npu.graph.dtype import DType
@@ -81,7 +83,7 @@ def owner_of_result(program: Program, result: Storage, layouts: dict[Storage, La
     graph = Graph("g", tensors, (Op("CUSTOM", (0,), (1,)),), (0,), (1,))
     nodes = [PlanNode((0,), program)]
     lifetimes = trace_lifetimes(graph, nodes, [program.steps], layouts)
-    return share_in_place(lifetimes, nodes, [program.steps], layouts)[result]
+    return share_in_place(lifetimes, nodes, [program.steps], layouts).owner[result]
 
 
 def test_a_map_made_in_stripes_replaces_the_operand_row_by_row() -> None:
@@ -115,7 +117,7 @@ def test_a_variable_keeps_its_memory_from_the_first_operator_to_the_last() -> No
     assert found.lasting == {state, last}
 
 
-def owners_in_stripes(height: int, result_depth: int, stripes: int) -> dict[LogicalBuffer, LogicalBuffer]:
+def chain_in_stripes(height: int, result_depth: int, stripes: int) -> Program:
     """An input of 4 channels, 3x3 and stride 2, then 1x1, to an output of `result_depth`, in stripes."""
     source, between = Storage("in", (height, 6, 4), INT8, 0, True), Storage("between", (height // 2, 3, 8), INT8)
     result = Storage("out", (height // 2, 3, result_depth), INT8, 1, True)
@@ -131,18 +133,69 @@ def owners_in_stripes(height: int, result_depth: int, stripes: int) -> dict[Logi
     ]  # fmt: skip
     steps = cutting.in_stripes(chain, stripes, is_rolling=True)
     assert steps is not None
-    tensors = tuple(Tensor(s.name, s.shape, DType.INT8) for s in (source, result))
+    return Program(steps, ((0, source),), ((1, result),))
+
+
+def shared_in_stripes(height: int, result_depth: int, stripes: int, *, has_leads: bool = False) -> Sharing:
+    """What shares memory in such a chain."""
+    program = chain_in_stripes(height, result_depth, stripes)
+    ends = program.inputs[0][1], program.outputs[0][1]
+    tensors = tuple(Tensor(s.name, s.shape, DType.INT8) for s in ends)
     small = Graph("g", tensors, (Op("CUSTOM", (0,), (1,)),), (0,), (1,))
-    nodes, layouts = (
-        [PlanNode((0,), Program(steps, ((0, source),), ((1, result),)))],
-        dict.fromkeys((source, result), Layout.NHWC),
-    )
-    layouts |= {view.storage: Layout.NHWC for step in steps for view in views(step)}
-    lifetimes = trace_lifetimes(small, nodes, [steps], layouts)
-    return share_in_place(lifetimes, nodes, [steps], layouts)
+    nodes, layouts = [PlanNode((0,), program)], dict.fromkeys(ends, Layout.NHWC)
+    layouts |= {view.storage: Layout.NHWC for step in program.steps for view in views(step)}
+    lifetimes = trace_lifetimes(small, nodes, [program.steps], layouts)
+    return share_in_place(lifetimes, nodes, [program.steps], layouts, has_leads=has_leads)
 
 
 @pytest.mark.parametrize(("result_depth", "is_shared"), [(8, True), (16, False)])
 def test_a_result_in_stripes_takes_the_place_of_rows_that_were_read(result_depth: int, *, is_shared: bool) -> None:
     """Two rows of the input are 48 bytes: a row of the output may be no longer, less the row that two stripes read."""
-    assert (owners_in_stripes(24, result_depth, 4)[1] == 0) is is_shared
+    assert (shared_in_stripes(24, result_depth, 4).owner[1] == 0) is is_shared
+
+
+def test_a_longer_result_begins_in_front_of_the_rows_that_were_read() -> None:
+    """Three rows of the output are 144 bytes, as six of the input are, of which the next stripe reads the last again."""
+    sharing = shared_in_stripes(24, 16, 4, has_leads=True)
+    assert sharing.owner[0] == sharing.owner[1]
+    assert (sharing.starts[1], sharing.starts[0]) == (0, round_up(24))
+
+
+def test_a_result_that_saves_less_than_is_kept_longer_has_memory_of_its_own() -> None:
+    """It is four times as large as the input, which would be in use as long."""
+    sharing = shared_in_stripes(24, 64, 4, has_leads=True)
+    assert sharing.owner[0] != sharing.owner[1]
+
+
+def written_and_read(program: Program, sharing: Sharing) -> int:
+    """Rows that the steps find as they were written, row by row in memory, and how many: AssertionError for any other."""
+    memory, rows = dict[int, tuple[Storage, int]](), 0
+
+    def places(view: View) -> Iterator[tuple[int, tuple[Storage, int]]]:
+        row_bytes = view.storage.bytes // view.storage.shape[0]
+        begin = sharing.starts[buffer_of(view.storage)]
+        for row in range(view.offset[0], view.offset[0] + view.shape[0]):
+            for byte in range(begin + row * row_bytes, begin + (row + 1) * row_bytes):
+                yield byte, (view.storage, row)
+
+    ends = {storage: sharing.owner[buffer_of(storage)] for storage in (program.inputs[0][1], program.outputs[0][1])}
+    memory.update(places(View.whole(program.inputs[0][1])))
+    for step in program.steps:
+        if step.ifm.storage in ends:
+            for byte, held in places(step.ifm):
+                assert memory[byte] == held
+                rows += 1
+        if step.ofm.storage in ends:
+            memory.update(places(step.ofm))
+    for byte, held in places(View.whole(program.outputs[0][1])):
+        assert memory[byte] == held
+    return rows
+
+
+@pytest.mark.parametrize("stripes", [2, 3, 4, 6, 12])
+@pytest.mark.parametrize("depth", [4, 8, 12, 16, 24, 32])
+@pytest.mark.parametrize("height", [24, 26, 40])
+def test_no_row_is_written_over_that_a_stripe_still_reads(height: int, depth: int, stripes: int) -> None:
+    sharing = shared_in_stripes(height, depth, stripes, has_leads=True)
+    if sharing.owner[0] == sharing.owner[1]:
+        assert written_and_read(chain_in_stripes(height, depth, stripes), sharing) > height * 24
