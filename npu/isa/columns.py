@@ -103,12 +103,13 @@ def read_columns(words: NDArray[np.uint32], variant: Variant) -> Alike | None:
         return None
     held, kinds = _latched(written, commands), written.numbers[kick_offs].astype(np.int64)
     read = held * commands.reads[kinds]
-    of, firsts = _compared(read, kinds, commands.places, variant.accelerator.address_bits)
+    places = np.ascontiguousarray(read[:, commands.places])
+    read[:, commands.places] = _without_places(places, variant.accelerator.address_bits)
+    of, firsts = _compared(read, kinds)
     try:
         made = list(_made(kinds[firsts].tolist(), held[firsts], commands, variant))
     except StreamError:
         return None
-    places = np.ascontiguousarray(read[:, commands.places])
     starts, positions = kick_offs.tolist(), written.positions[kick_offs].tolist()
 
     def started(index: int) -> Decoded:
@@ -162,18 +163,18 @@ def _latched(written: _StreamColumns, commands: _ProductCommands) -> Ints:
     return np.concatenate(([0], written.operands))[last]
 
 
-def _compared(read: Ints, kick_offs: Ints, places: Ints, address_bits: int) -> tuple[Ints, list[int]]:
-    """Which operations are alike, by their kick-offs and what these read, and the first of each kind.
-
-    One whose addresses or lengths could break a rule is not like one with others.
-    """
-    compared, own = read.copy(), read[:, places]
+def _without_places(places: Ints, address_bits: int) -> Ints:
+    """The same number for all addresses and for all lengths, but for those that could break a rule."""
     is_length = np.array(["length" in path for path in PLACES])
-    is_good = (own % ALIGNMENT_BYTES == 0) & np.where(is_length, own > 0, own >> address_bits == 0)
-    compared[:, places] = np.where(is_good, np.where(is_length, ALIGNMENT_BYTES, 0), own)
-    compared[np.arange(kick_offs.size), kick_offs] |= _KICK_OFF
+    is_good = (places % ALIGNMENT_BYTES == 0) & np.where(is_length, places > 0, places >> address_bits == 0)
+    return np.where(is_good, np.where(is_length, ALIGNMENT_BYTES, 0), places)
+
+
+def _compared(read: Ints, kick_offs: Ints) -> tuple[Ints, list[int]]:
+    """Which operations are alike, by their kick-offs, which are marked, and what these read; and the first of each kind."""
+    read[np.arange(kick_offs.size), kick_offs] |= _KICK_OFF
     known: dict[bytes, int] = {}
-    rows = compared.view(f"V{compared.strides[0]}")[:, 0].tolist()
+    rows = read.view(f"V{read.strides[0]}")[:, 0].tolist()
     like = [known.setdefault(row, index) for index, row in enumerate(rows)]
     firsts = list(known.values())
     return np.searchsorted(firsts, like), firsts
