@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from npu.compiler.allocate import LiveRange, live_bytes
+from npu.compiler.allocate import LiveRange, live_bytes, round_up
 from npu.compiler.ir import ConvolutionStep
 from npu.compiler.lifetime import LogicalBuffer, trace_lifetimes
 from npu.compiler.state import GraphState, State
@@ -145,14 +145,29 @@ def _peaks(
         for row, places in zip(plan.transfers, plan.buffers, strict=True):
             pairs = zip(row, places, strict=True)
             buffers |= {(p.offset, LiveRange(t.constants.bytes, t.issue, t.last)) for t, p in pairs if p.region == region}
-        usage = live_bytes(list(_merged(buffers)), len(ops))
+        usage = _bytes_in_use(list(_merged(buffers)), len(ops))
         if max(usage, default=0):
             worst = max(usage)
             at = dict.fromkeys(ops[event] for event, live in enumerate(usage) if live == worst)
             yield MemoryPeak(number, region.name.lower(), worst, tuple(at))
 
 
-def _merged(buffers: set[tuple[int, LiveRange]]) -> Iterator[LiveRange]:
+def _bytes_in_use(buffers: Sequence[tuple[int, LiveRange]], events: int) -> list[int]:
+    """Bytes of all at every event, what two have in common once: a result may begin in front of what it replaces."""
+    common = list[LiveRange]()
+    active = list[tuple[int, int, int]]()
+    for offset, span in sorted(buffers, key=lambda pair: pair[1].first):
+        end = offset + round_up(span.size_bytes)
+        active = [other for other in active if other[2] >= span.first]
+        for begin, other_end, last in active:
+            if begin < end and offset < other_end:
+                common.append(LiveRange(min(end, other_end) - max(begin, offset), span.first, min(span.last, last)))
+        active.append((offset, end, span.last))
+    usage = live_bytes([span for _, span in buffers], events)
+    return [own - twice for own, twice in zip(usage, live_bytes(common, events), strict=True)] if common else usage
+
+
+def _merged(buffers: set[tuple[int, LiveRange]]) -> Iterator[tuple[int, LiveRange]]:
     """Buffers of one place that are in use at the same time as one: a result that replaces its operand."""
     current: tuple[int, LiveRange] | None = None
     for offset, buffer in sorted(buffers, key=lambda pair: (pair[0], pair[1].first, pair[1].last)):
@@ -160,10 +175,10 @@ def _merged(buffers: set[tuple[int, LiveRange]]) -> Iterator[LiveRange]:
             current = (offset, current[1].joined(buffer))
             continue
         if current is not None:
-            yield current[1]
+            yield current
         current = (offset, buffer)
     if current is not None:
-        yield current[1]
+        yield current
 
 
 def _compressions(number: int, state: GraphState) -> Iterator[Compression]:

@@ -161,3 +161,10 @@ def test_random_chains_give_the_same_results_in_the_least_memory(seed: int) -> N
     outputs = npu.run(content, inputs, ("ethos-u55-128", "ethos-u55-32", "ethos-u55-256")[seed % 3], optimise="size").outputs
     for ours, theirs in zip(outputs, run_reference(content, inputs), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("seed", [5, 16])
+def test_bytes_that_two_maps_have_in_common_are_counted_once(seed: int) -> None:
+    """A result in stripes lies where its operand was read: no more than the arena is said to be in use at a time."""
+    compiled = npu.compile(random_chain(seed), "ethos-u55-32", optimise="size").compiled_model
+    assert max(peak.bytes for peak in compiled.memory.peaks) <= compiled.usage.arena_bytes
