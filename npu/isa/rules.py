@@ -101,8 +101,9 @@ def _check_feature_map(feature_map: FeatureMap, name: str, address_bits: int) ->
     _check_pattern(feature_map.zero_point, feature_map.element, f"{name} zero point")
     is_brick = feature_map.layout is Layout.NHCWB16
     alignment = ALIGNMENT_BYTES if is_brick else feature_map.element.bytes
-    first, second, third, fourth = feature_map.addresses
-    joined = first | second | third | fourth  # alignments are powers of two
+    joined = 0  # alignments are powers of two
+    for address in feature_map.addresses:
+        joined |= address
     if joined % alignment or joined >> address_bits:
         for tile, address in enumerate(feature_map.addresses):
             _check_address(address, f"{name} address of tile {tile}", alignment, address_bits)
