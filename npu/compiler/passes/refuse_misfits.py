@@ -7,8 +7,6 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from npu.compiler.allocate import live_bytes
 from npu.compiler.lifetime import PlanNode, trace_lifetimes
 from npu.compiler.memory import arena_budget
@@ -34,14 +32,13 @@ def refuse_misfits(state: State) -> State:
 
 
 def exceeds_budget(state: State) -> bool:
-    """Whether the feature maps of any graph need more than the arena may have."""
-    budget = arena_budget(state.variant)
-    return any(max(_needed(graph), default=0) > budget for graph in state.graphs)
+    """Whether any graph takes more than the arena may have, with the gaps between its maps."""
+    return any(_taken(graph) > arena_budget(state.variant) for graph in state.graphs)
 
 
-def _needed(state: GraphState) -> Sequence[int]:
-    """Bytes of feature maps at every event; without a plan nothing is left for the NPU."""
-    return _needed_by_tensors(state.graph) if state.memory is None else state.memory.feature_bytes
+def _taken(state: GraphState) -> int:
+    """Bytes of the arena; without a plan nothing is left for the NPU."""
+    return max(_needed_by_tensors(state.graph), default=0) if state.memory is None else state.memory.arena_end
 
 
 def _refusals(state: State, number: int) -> list[Refusal]:

@@ -14,6 +14,7 @@ from npu.compiler.block_config import BlockChooser
 from npu.compiler.compiler import compile_model
 from npu.compiler.ir import ElementwiseStep, Program, Step, View
 from npu.compiler.memory import RegionOffset
+from npu.compiler.passes.refuse_misfits import exceeds_budget
 from npu.compiler.pipeline import PASSES, pass_names
 from npu.compiler.state import GraphState, NodeStream, State
 from npu.compiler.text import state_text
@@ -184,6 +185,17 @@ def test_a_copy_over_one_that_is_still_read_is_found() -> None:
     state = states(make(), target)["plan_memory"]
     with pytest.raises(CompileError, match=r"after plan_memory: .* a copy must not overwrite one that is still read"):
         verify_state("plan_memory", state.with_graphs(tuple(on_top(graph) for graph in state.graphs)))
+
+
+def test_what_lies_between_maps_counts_against_the_arena() -> None:
+    """Maps that are live together may fit where no packing of them does."""
+    make, target = MODELS["digits"]
+    state = states(make(), target)["plan_memory"]
+    plan, mode = state.graphs[0].planned, state.variant.memory_mode
+    assert plan.arena_end > max(plan.feature_bytes)
+    for size, is_exceeded in ((plan.arena_end, False), (plan.arena_end - 16, True)):
+        variant = dataclasses.replace(state.variant, memory_mode=dataclasses.replace(mode, arena_cache_bytes=size))
+        assert exceeds_budget(dataclasses.replace(state, chooser=BlockChooser(variant))) == is_exceeded
 
 
 def test_all_compilations_of_the_tests_are_verified(monkeypatch: pytest.MonkeyPatch) -> None:
