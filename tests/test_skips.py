@@ -19,7 +19,6 @@ REASONS = {
     "conventions of x86-64 Linux": "code of other systems is called from code of this one",
     "nothing to fix": "a random graph that the rules accept as it is",
     "holds operators that run elsewhere": "a model of the folder of models that has more than the NPU's operators",
-    "another limit refuses the model, or it is too large": "a boundary of a rule that no model of that rule alone can reach",
     "only some tests were collected": "a count over all tests says nothing of some of them",
 }
 _SKIP = re.compile(r"""pytest\.skip\(\s*["']([^"']*)|skipif\([^\n]*reason=["']([^"']*)""")
