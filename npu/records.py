@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from npu import initialisers
 
 _OPTIONS = {"frozen", "slots", "eq", "kw_only"}
-_FIELD = dataclasses.fields(dataclasses.make_dataclass("_", ["one"]))[0]._field_type  # type: ignore[attr-defined]
+_FIELD = dataclasses.fields(dataclasses.make_dataclass("_", ["one"], namespace={"__doc__": "_"}))[0]._field_type  # type: ignore[attr-defined]
 """What `dataclasses.fields` knows a field by."""
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class _Form:
 
     def parameters(self, cls: type) -> Any:
         """What classes derived from this one are checked against."""
-        bare: type = dataclasses.dataclass(init=False, repr=False, eq=False)(type(cls.__name__, (), {"__doc__": ""}))
+        bare: type = dataclasses.dataclass(init=False, repr=False, eq=False)(type(cls.__name__, (), {"__doc__": "_"}))
         said = vars(bare)["__dataclass_params__"]
         said.frozen, said.eq, said.init, said.repr = self.frozen, self.eq, True, True
         return said

@@ -12,12 +12,12 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import NoReturn
 
 from npu.cli import kernels
 from npu.cli.arguments import Commands, HelpText, add_command, add_custom_operators, add_format, add_inputs, add_output
 from npu.cli.explore import add_explore
+from npu.cli.stand_ins import load_numpy
 from npu.cli.tools import TOOLS, add_tools
 from npu.cli.values import board, distance, input_shape
 from npu.plain import printable
@@ -26,9 +26,6 @@ from npu.version import __version__
 
 LONGEST_MESSAGE = 900
 """Characters of an error."""
-
-_DOCSTRINGS = ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars")
-"""Modules of numpy that do nothing but write docstrings, which nobody reads here: an eighth of the time that it loads."""
 
 PROFILES = ("u55-u65", "v0.1", "xnnpack")
 
@@ -66,8 +63,7 @@ def _answer(arguments: Sequence[str] | None) -> int:
             return 0
         if arguments is None:
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy loads in half the time if its BLAS starts no threads
-            for name in _DOCSTRINGS:
-                sys.modules.setdefault(name, ModuleType(name))
+            load_numpy()
             kernels.prepare(options.command)
         return _run(options)
     except UsageError as error:

@@ -110,6 +110,7 @@ class _Unmade:
                 if vars(table).get("__annotations__"):
                     dataclass(frozen=True, eq=self._eq)(table)
                 else:  # keeps the initialiser of Table, for the classes derived from it
+                    table.__doc__ = table.__doc__ or table.__name__  # or all of `inspect` is loaded to write one
                     dataclasses.dataclass(frozen=True, eq=self._eq, init=False)(table)
         return table.__dataclass_fields__
 

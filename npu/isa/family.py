@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+import numpy.typing as npt
 
 from npu.hardware.variant import Accelerator, Product, Variant
 from npu.isa.command import Command
@@ -88,11 +88,11 @@ class WeightFormat:
     encode: Encoder
     stand_in: Encoder
     """As many bytes as `encode` is expected to give, made faster, where a stream is needed for its size alone."""
-    decode: Callable[[NDArray[np.uint8], WeightShape, WeightOrder], NDArray[np.int16]]
+    decode: Callable[[npt.NDArray[np.uint8], WeightShape, WeightOrder], npt.NDArray[np.int16]]
     grouped: Callable[[WeightShape, WeightOrder, Ints, int], GroupedWeights]
     streams: Callable[[Sequence[GroupedWeights], Ints, Ints, Ints, Ints], GroupedStreams]
     """Of the `GroupedWeights` of these numbers: where and how long they are, and where their groups go."""
-    decode_groups: Callable[[Sequence[GroupedStream] | GroupedStreams, int], NDArray[np.bool_]]
+    decode_groups: Callable[[Sequence[GroupedStream] | GroupedStreams, int], npt.NDArray[np.bool_]]
     """Decode weights of at most 8 bits into groups of 16 channels, on so many threads; False for streams that have others."""
 
 
@@ -122,8 +122,8 @@ class ScaleFormat:
     """Bias, scale and shift of output channels in memory."""
 
     record_bytes: int
-    encode: Callable[[ArrayLike, ArrayLike, ArrayLike], bytes]
-    decode: Callable[[NDArray[np.uint8], int], tuple[Ints, Ints, Ints]]
+    encode: Callable[[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike], bytes]
+    decode: Callable[[npt.NDArray[np.uint8], int], tuple[Ints, Ints, Ints]]
     decode_at: Callable[[Sequence[RecordPlace] | Ints, int], tuple[Ints, Ints, Ints]]
     """Of records at machine addresses."""
 

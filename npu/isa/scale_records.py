@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+import numpy.typing as npt
 
 from npu.errors import StreamError
 from npu.isa.weight_stream.kernels.records import BIAS_BYTES, RECORDS, SHIFT_BYTE, decode_records
@@ -17,7 +17,7 @@ RecordPlace = tuple[int, int, int, int]
 _LIMITS = {"bias": (-(1 << 39), (1 << 39) - 1), "scale": (0, (1 << 32) - 1), "shift": (0, 63)}
 
 
-def encode_scales(biases: ArrayLike, scales: ArrayLike, shifts: ArrayLike) -> bytes:
+def encode_scales(biases: npt.ArrayLike, scales: npt.ArrayLike, shifts: npt.ArrayLike) -> bytes:
     """One 10-byte record per channel, not padded.
 
     `biases` are 40-bit signed, `scales` 32-bit unsigned, `shifts` 0..63; all integers of shape (channels,). StreamError names
@@ -33,7 +33,7 @@ def encode_scales(biases: ArrayLike, scales: ArrayLike, shifts: ArrayLike) -> by
     return records.tobytes()
 
 
-def decode_scales(data: bytes | NDArray[np.uint8], count: int) -> tuple[Ints, Ints, Ints]:
+def decode_scales(data: bytes | npt.NDArray[np.uint8], count: int) -> tuple[Ints, Ints, Ints]:
     """Biases, scales and shifts, int64 of shape (count,), of the first `count` records of `data`."""
     if not 0 <= count <= len(data) // RECORD_BYTES:
         raise StreamError(f"scale records: {len(data)} bytes must hold {count} records of {RECORD_BYTES} bytes")
@@ -51,7 +51,7 @@ def decode_scales_at(places: Sequence[RecordPlace] | Ints, count: int) -> tuple[
     return biases, scales, shifts
 
 
-def _column(name: str, values: ArrayLike) -> NDArray[np.int64]:
+def _column(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
     column = np.asarray(values)
     if column.ndim != 1 or (column.size and column.dtype.kind not in "iu"):
         raise StreamError(f"scale records: {name} must be a list of integers, got {column.dtype} of shape {column.shape}")

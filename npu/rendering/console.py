@@ -5,7 +5,6 @@ Colour and live progress only appear on a real terminal; a pipe gets plain text.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,6 +108,8 @@ def pmu_text(pmu: Mapping[str, Any], width: int) -> str:
         f"= {unit['elapsed']:>12,}"
         for unit in pmu["units"]
     ]
+    import textwrap  # most commands fold nothing
+
     reasons: dict[str, list[str]] = {}
     for name, reason in pmu["not_modelled"].items():
         reasons.setdefault(reason, []).append(name)

@@ -5,7 +5,6 @@ rich draws progress bars and the tools' tables: importing it takes longer than m
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable
 from typing import Literal
 
@@ -106,6 +105,8 @@ class TextTable:
         at = next((at for at, column in enumerate(self._columns) if column.folds), None)
         if at is None:
             return [row]
+        import textwrap  # most commands fold nothing
+
         first, *others = textwrap.wrap(row[at].plain, widths[at], break_on_hyphens=False) or [""]
         empty = [StyledText() for _ in row]
         return [

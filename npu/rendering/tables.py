@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 
 from npu.plain import printable
@@ -32,6 +31,8 @@ def short(name: str, limit: int = 28) -> str:
 
 def wrapped(text: str, width: int, first: str, following: str) -> list[str]:
     """Lines of at most `width` columns, the first and the following ones with their indents."""
+    import textwrap  # most commands fold nothing
+
     return textwrap.wrap(
         text, min(width, WIDEST_TEXT), initial_indent=first, subsequent_indent=following, break_on_hyphens=False
     )

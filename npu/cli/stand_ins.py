@@ -1,0 +1,83 @@
+"""numpy and dataclasses, loaded without the modules that they name and hardly use: two fifths of the time that it takes.
+
+What numpy asks of these while it is loaded goes into docstrings, annotations and a check of its own signatures, which nobody
+reads or needs here. A stand-in loads the real module as soon as anything else is asked for, also if another version of numpy
+does so. When numpy is there the stand-ins make room: who imports `inspect` then gets `inspect`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+
+class StandIn(ModuleType):
+    """A module of which the real one is loaded for what this one does not have."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__path__":  # whether this is a package, which nobody asks the real one for
+            raise AttributeError(name)
+        self.make_room()
+        return getattr(import_module(self.__name__), name)
+
+    def make_room(self, names: Iterable[str] = ()) -> None:
+        """Let who imports the module get the real one; those who have this one get its attributes, also of these names."""
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        for name in names:
+            delattr(self, name)
+
+
+class NDArray:
+    """`numpy.typing.NDArray`, as far as it goes in front of brackets."""
+
+    def __class_getitem__(cls, scalar: Any) -> Any:
+        import numpy as np
+
+        return np.ndarray[tuple[Any, ...], np.dtype[scalar]]
+
+
+def _nothing_said(_: object) -> tuple[tuple[()], None, None, None]:
+    """Arguments of a function: those of all look alike, so that numpy finds that they agree."""
+    return (), None, None, None
+
+
+_MEANWHILE: Mapping[str, Mapping[str, Any]] = {
+    "numpy._core._add_newdocs": {},
+    "numpy._core._add_newdocs_scalars": {},
+    "numpy._typing": {"NDArray": list},
+    "numpy._utils._inspect": {"getargspec": _nothing_said},
+    "inspect": {"cleandoc": str, "signature": lambda _: None},
+    **{name: {} for name in ("ast", "pickle", "platform", "textwrap")},
+}
+"""Modules that are stood in for until numpy is loaded, and what it takes from them."""
+
+_TYPING = "numpy.typing"
+"""Stood in for as long as the process lasts, or until more than NDArray is asked for: three fifths of our modules name it."""
+
+
+def load_numpy() -> None:
+    """Import numpy and dataclasses. To be called where the process is ours, before anything else imports them."""
+    if "numpy" in sys.modules:
+        return
+    standing = list(_stand_in(_MEANWHILE))
+    try:
+        import dataclasses  # noqa: F401 - for it, too, inspect is there for docstrings
+
+        import numpy as np
+    finally:
+        for module in standing:
+            module.make_room(_MEANWHILE[module.__name__])
+    for typing in _stand_in({_TYPING: {"NDArray": NDArray}}):
+        np.typing = typing
+
+
+def _stand_in(wanted: Mapping[str, Mapping[str, Any]]) -> Iterable[StandIn]:
+    for name, attributes in wanted.items():
+        if name not in sys.modules:
+            module = sys.modules[name] = StandIn(name)
+            vars(module).update(attributes)
+            yield module

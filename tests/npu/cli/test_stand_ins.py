@@ -1,0 +1,85 @@
+"""What stands in for modules while numpy is loaded does what it must, and leaves no trace."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from npu.cli import stand_ins
+from npu.cli.stand_ins import _MEANWHILE, NDArray, StandIn
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+_LOADED = """
+import sys
+from npu.cli.stand_ins import StandIn, load_numpy
+load_numpy()
+assert not {"ast", "inspect", "numpy._typing", "pickle", "platform", "textwrap"} & sys.modules.keys(), "something was loaded"
+assert [name for name, module in sys.modules.items() if isinstance(module, StandIn)] == ["numpy.typing"]
+"""
+_USED = """
+import dataclasses, inspect, io, pickle
+import numpy, numpy.typing
+from numpy.typing import ArrayLike, NDArray
+assert inspect.cleandoc("  a") == "a" and str(inspect.signature(lambda a: 0)) == "(a)"
+assert dataclasses.make_dataclass("Pair", ["one"]).__doc__.startswith("Pair(one")
+assert numpy.typing.NBitBase and NDArray[numpy.int8].__args__[1] == numpy.dtype[numpy.int8]
+file = io.BytesIO()
+numpy.save(file, numpy.array([{"one": 1}]), allow_pickle=True)
+assert numpy.load(io.BytesIO(file.getvalue()), allow_pickle=True)[0] == {"one": 1}
+assert numpy.linalg.solve([[2.0]], [4.0]) == [2.0] and pickle.loads(pickle.dumps(numpy.arange(3))).sum() == 3
+assert "numpy" in numpy.info.__module__ and numpy.matrix("1 2").shape == (1, 2)
+import numpy.ma, numpy.random
+"""
+
+
+def _python(program: str) -> str:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    return done.stderr
+
+
+def test_numpy_is_loaded_without_what_it_hardly_uses() -> None:
+    assert _python(_LOADED) == ""
+
+
+def test_what_was_left_out_is_there_when_it_is_used() -> None:
+    assert _python(_LOADED + _USED) == ""
+
+
+def test_a_command_loads_none_of_it(tmp_path: Path) -> None:
+    command = ("-X", "importtime", "-m", "npu", "compile", str(EXAMPLES / "digits.tflite"), "-o", str(tmp_path / "out.tflite"))
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "numpy" in loaded
+    assert not loaded & (_MEANWHILE.keys() | {"numpy.typing"})
+
+
+def test_numpy_that_is_there_already_stays_as_it_is() -> None:
+    assert _python("import numpy, sys; from npu.cli.stand_ins import load_numpy; load_numpy(); sys.modules['inspect']") == ""
+
+
+@pytest.mark.parametrize("name", _MEANWHILE)
+def test_every_module_that_is_stood_in_for_exists(name: str) -> None:
+    assert _MEANWHILE[name].keys() <= vars(import_module(name)).keys()
+
+
+def test_another_attribute_loads_the_real_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = StandIn("textwrap")
+    monkeypatch.setitem(sys.modules, "textwrap", stand_in)
+    assert stand_in.dedent(" a") == "a"
+    assert sys.modules["textwrap"] is not stand_in
+
+
+def test_a_module_that_is_loaded_or_stood_in_for_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "npu_absent", ModuleType("npu_absent"))
+    assert list(stand_ins._stand_in({"npu_absent": {"one": 1}})) == []
+
+
+def test_arrays_are_named_as_numpy_names_them() -> None:
+    assert NDArray[np.int8] == npt.NDArray[np.int8]
