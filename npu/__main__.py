@@ -19,8 +19,10 @@ def program(*command: str) -> NoReturn:
     import sys
 
     from npu.garbage import collect_rarely
+    from npu.stand_ins import load_python
 
     collect_rarely()  # before most is imported
+    load_python()
     from npu.cli.main import end, main
 
     interrupts: list[int] = []

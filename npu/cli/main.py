@@ -17,11 +17,11 @@ from typing import NoReturn
 from npu.cli import kernels
 from npu.cli.arguments import Commands, HelpText, add_command, add_custom_operators, add_format, add_inputs, add_output
 from npu.cli.explore import add_explore
-from npu.cli.stand_ins import load_numpy
 from npu.cli.tools import TOOLS, add_tools
 from npu.cli.values import board, distance, input_shape
 from npu.plain import printable
 from npu.rendering.terminal import prepare_streams, say
+from npu.stand_ins import load_numpy
 from npu.version import __version__
 
 LONGEST_MESSAGE = 900

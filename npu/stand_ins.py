@@ -1,8 +1,8 @@
-"""numpy and dataclasses, loaded without the modules that they name and hardly use: two fifths of the time that it takes.
+"""numpy and modules of Python, loaded without the modules that they name and hardly use: a third of the time that it takes.
 
-What numpy asks of these while it is loaded goes into docstrings, annotations and a check of its own signatures, which nobody
-reads or needs here. A stand-in loads the real module as soon as anything else is asked for, also if another version of numpy
-does so. When numpy is there the stand-ins make room: who imports `inspect` then gets `inspect`.
+What they ask of these while they are loaded goes into docstrings, annotations, translations that do not exist and a check of
+numpy's own signatures, which nobody reads or needs here. A stand-in loads the real module as soon as anything else is asked
+for, also if another version does so. Then the stand-ins make room: who imports `inspect` gets `inspect`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,20 @@ def _nothing_said(_: object) -> tuple[tuple[()], None, None, None]:
     return (), None, None, None
 
 
-_MEANWHILE: Mapping[str, Mapping[str, Any]] = {
+def _quote_from_bytes(*arguments: Any) -> str:
+    """For addresses of paths."""
+    from urllib.parse import quote_from_bytes
+
+    return quote_from_bytes(*arguments)
+
+
+FOR_PYTHON: Mapping[str, Mapping[str, Any]] = {
+    "gettext": {"gettext": str, "ngettext": lambda one, more, count: one if count == 1 else more},
+    "urllib.parse": {"quote_from_bytes": _quote_from_bytes},
+}
+"""Modules that are stood in for until argparse and pathlib are loaded, and what these take from them."""
+
+FOR_NUMPY: Mapping[str, Mapping[str, Any]] = {
     "numpy._core._add_newdocs": {},
     "numpy._core._add_newdocs_scalars": {},
     "numpy._typing": {"NDArray": list},
@@ -53,26 +66,33 @@ _MEANWHILE: Mapping[str, Mapping[str, Any]] = {
     "inspect": {"cleandoc": str, "signature": lambda _: None},
     **{name: {} for name in ("ast", "pickle", "platform", "textwrap")},
 }
-"""Modules that are stood in for until numpy is loaded, and what it takes from them."""
+"""The same for numpy and dataclasses."""
 
 _TYPING = "numpy.typing"
 """Stood in for as long as the process lasts, or until more than NDArray is asked for: three fifths of our modules name it."""
 
 
-def load_numpy() -> None:
-    """Import numpy and dataclasses. To be called where the process is ours, before anything else imports them."""
-    if "numpy" in sys.modules:
-        return
-    standing = list(_stand_in(_MEANWHILE))
-    try:
-        import dataclasses  # noqa: F401 - for it, too, inspect is there for docstrings
+def load_python() -> None:
+    """Import argparse and pathlib. To be called where the process is ours, before anything else imports them."""
+    _load(("argparse", "pathlib"), FOR_PYTHON)
 
-        import numpy as np
+
+def load_numpy() -> None:
+    """Import dataclasses and numpy, under the same conditions."""
+    if "numpy" not in sys.modules:
+        _load(("dataclasses", "numpy"), FOR_NUMPY)
+        for typing in _stand_in({_TYPING: {"NDArray": NDArray}}):
+            import_module("numpy").typing = typing  # type: ignore[attr-defined]
+
+
+def _load(names: Iterable[str], meanwhile: Mapping[str, Mapping[str, Any]]) -> None:
+    standing = list(_stand_in(meanwhile))
+    try:
+        for name in names:
+            import_module(name)
     finally:
         for module in standing:
-            module.make_room(_MEANWHILE[module.__name__])
-    for typing in _stand_in({_TYPING: {"NDArray": NDArray}}):
-        np.typing = typing
+            module.make_room(meanwhile[module.__name__])
 
 
 def _stand_in(wanted: Mapping[str, Mapping[str, Any]]) -> Iterable[StandIn]:
