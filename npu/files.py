@@ -6,7 +6,6 @@ The only place that does either.
 from __future__ import annotations
 
 import os
-import tokenize
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -64,6 +63,13 @@ def _check_unpacked(unpacked: int, packed: int) -> None:
         raise ValueError(f"arrays of {unpacked >> 20} MiB packed into {packed >> 10} KiB; the limit is {MOST_BYTES >> 20} MiB")
 
 
+def _token_error() -> type[Exception]:
+    """What Python's parser raises, if anything was raised at all."""
+    import tokenize
+
+    return tokenize.TokenError
+
+
 @contextmanager
 def told_as_value_error() -> Iterator[None]:
     """Whatever numpy raises for a broken array becomes ValueError.
@@ -76,7 +82,7 @@ def told_as_value_error() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
-    except (SyntaxError, tokenize.TokenError, EOFError, RecursionError, TypeError, IndexError, OverflowError) as error:
+    except (SyntaxError, _token_error(), EOFError, RecursionError, TypeError, IndexError, OverflowError) as error:
         raise ValueError("an array with a broken header") from error
     except (zipfile.BadZipFile, NotImplementedError) as error:
         raise ValueError("a broken zip archive") from error

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,12 +29,14 @@ from npu.isa.operations import (
 )
 from npu.isa.scale_records import RecordPlace
 from npu.isa.shram import BufferProblem
-from npu.isa.weight_stream.decode import GroupedStream, GroupedStreams, GroupedWeights
 from npu.isa.weight_stream.encode import Encoder
 from npu.isa.weight_stream.order import WeightOrder, WeightShape
 from npu.machine.buffers import BufferRule
 from npu.numerics.arrays import Ints
 from npu.records import dataclass
+
+if TYPE_CHECKING:
+    from npu.isa.weight_stream.decode import GroupedStream, GroupedStreams, GroupedWeights
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,6 @@ from npu.tflite.schema import (
     SubGraphTable,
     TensorTable,
 )
-from npu.tflite.sparsity import check_sparsity, is_sparse
 
 MAX_FILE_BYTES = 1 << 36
 """Far above what the format's 32-bit offsets reach; guards against reading a disk by mistake."""
@@ -162,10 +161,12 @@ class _ModelReader:
         contents = self._buffer(table.buffer, path)
         if contents is None or min(shape, default=0) < 0:
             return tensor
-        if contents.size == 0 and raw_bytes(tensor) != 0 and not is_sparse(tensor):
+        if contents.size == 0 and raw_bytes(tensor) != 0 and table.sparsity is None:
             return tensor  # an empty buffer of its own, as converters give to every computed tensor
         constant = replace(tensor, data=self._typed(path, tensor, contents))
-        if is_sparse(constant):
+        if table.sparsity is not None:
+            from npu.tflite.sparsity import check_sparsity  # few models have any
+
             check_sparsity(constant, f"{self._source}: {path}")
         return constant
 

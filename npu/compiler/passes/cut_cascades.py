@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from npu.compiler.cascade import fit_budget, fit_least, maps_peak, plans_within, visible_peak
 from npu.compiler.fast_memory import room_for_maps
 from npu.compiler.goal import Goal
 from npu.compiler.ir import ConvolutionStep
@@ -13,7 +12,7 @@ from npu.compiler.job_maker import JobMaker
 from npu.compiler.layout import choose_layouts
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.memory import arena_budget
-from npu.compiler.spared_traffic import spare_traffic
+from npu.compiler.peaks import maps_peak, visible_peak
 from npu.compiler.state import GraphState, State
 from npu.compiler.step_problems import StepEstimates
 from npu.compiler.weights import ExpectedConstants
@@ -32,8 +31,13 @@ def _fitting(graph: GraphState, state: State) -> Sequence[PlanNode]:
     mode = state.variant.memory_mode
     if not mode.has_separate_cache:
         if state.goal is Goal.SIZE:
+            from npu.compiler.cascade import fit_least  # here and below: for most models no search is needed
+
             return fit_least(graph.graph, graph.nodes, StepEstimates(state.chooser), state.progress)
         return _within(graph, arena_budget(state.variant), state)
+    from npu.compiler.cascade import fit_budget
+    from npu.compiler.spared_traffic import spare_traffic
+
     nodes = _within(graph, arena_budget(state.variant), state)
     cut = fit_budget(graph.graph, nodes, room_for_maps(mode), hidden_only=True, progress=state.progress)
     return cut if state.goal is Goal.SIZE else spare_traffic(graph.graph, nodes, cut, state.chooser)
@@ -49,6 +53,8 @@ def _within(graph: GraphState, budget: int, state: State) -> Sequence[PlanNode]:
     is_separate = state.variant.memory_mode.has_separate_cache
     if maps_peak(graph.graph, graph.nodes) + (0 if is_separate else _copied_bytes(graph)) <= budget:
         return graph.nodes
+    from npu.compiler.cascade import plans_within
+
     plans = plans_within(graph.graph, graph.nodes, budget, state.progress)
     first = next(plans)
     if is_separate:
