@@ -2,7 +2,7 @@
 
 import gc
 
-_THRESHOLD = 100_000
+_THRESHOLD = 300_000
 """New objects between two searches. Graphs and plans are many objects that stay: with Python's own 700, a tenth of the time
 of a compilation and of imports goes to finding nothing."""
 

@@ -33,7 +33,7 @@ from npu.isa.operations import (
     WindowOperation,
 )
 from npu.isa.shram import LUT_SLOT_BYTES, table_bytes
-from npu.layouts import BRICK_DEPTH, MapShape, map_steps
+from npu.layouts import BRICK_DEPTH, MapShape
 from npu.machine.rules import block_place, ceil_div, input_range, widest_ifm_block
 from npu.records import dataclass, replace
 
@@ -210,7 +210,7 @@ def _span(fm: FeatureMap, box: Elements) -> tuple[int, int]:
     """
     unit = channel = fm.element.bytes
     is_bricked = fm.layout is Layout.NHCWB16
-    row, pixel, group = map_steps(fm.stride_y, fm.stride_x, fm.stride_c, unit, is_bricked=is_bricked)
+    row, pixel, group = fm.steps
     (y, x, low), (y_end, x_end, high) = box.start, box.end
     high -= 1
     if is_bricked:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from itertools import chain
 
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Step, Storage, View
 from npu.isa.operations import FeatureMap, Layout, PoolingMode
@@ -34,18 +35,17 @@ def choose_layouts(steps: Iterable[Step], far: Collection[Storage] = ()) -> dict
 
     `far` are the maps known to lie behind a fast memory of the NPU's own.
     """
-    layouts: dict[Storage, Layout] = {}
     steps = list(steps)
     costly = {view.storage for step in steps if _scales_operands(step) for view in reads(step)}.union(far)
+    used = list(chain.from_iterable(map(views, steps)))
+    layouts = {
+        storage: _preferred(storage, _MAX_COSTLY_PADDING if storage in costly else _MAX_PADDING)
+        for storage in dict.fromkeys([view.storage for view in used])
+    }
+    for view in used:
+        if layouts[view.storage] is not Layout.NHWC and not _allows_bricks(view):
+            layouts[view.storage] = Layout.NHWC
     for step in steps:
-        for view in views(step):
-            storage = view.storage
-            layout = layouts.get(storage)
-            if layout is None:
-                most = _MAX_COSTLY_PADDING if storage in costly else _MAX_PADDING
-                layout = layouts[storage] = _preferred(storage, most)
-            if layout is not Layout.NHWC and not _allows_bricks(view):
-                layouts[storage] = Layout.NHWC
         if isinstance(step, PoolingStep) and step.mode is PoolingMode.REDUCE_SUM and step.ifm.element.bits == 32:
             layouts[step.ifm.storage] = Layout.NHWC
     return layouts

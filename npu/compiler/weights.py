@@ -46,7 +46,7 @@ class WeightSlice:
     @property
     def bytes(self) -> int:
         """Of all pieces: the size of a copy."""
-        return sum(size for _, size in self.pieces)
+        return self.pieces[0][1] if len(self.pieces) == 1 else sum(size for _, size in self.pieces)
 
     def read_only(self, position: int) -> int:
         """Read-only offset of what lies at `position` in the slice."""

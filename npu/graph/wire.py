@@ -177,9 +177,8 @@ def _derive(table: type[Table]) -> tuple[WireField, ...]:
     next_id = 0
     with _MAKING:  # another thread may be about to make it, and has put in the fields, but not yet their types
         declarations = fields(table)
-    types = eval(
-        f"[{','.join(str(one.type) for one in declarations)}]", names
-    )  # typing.get_type_hints looks at every part again
+    # Most are names; typing.get_type_hints looks at every part again.
+    types = [names[one.type] if one.type in names else eval(str(one.type), names) for one in declarations]
     for declared, declaration in zip(declarations, types, strict=True):
         if get_origin(declaration) is not Annotated:
             raise TypeError(f"{table.__name__}.{declared.name}: must have an Annotated wire type")

@@ -69,7 +69,7 @@ def test_one_worker_is_this_process() -> None:
 
 def test_workers_spend_their_time_on_the_work(two: Workers) -> None:
     [(_, (threshold, trims, profiles))] = two.as_completed(surroundings, [0])
-    assert (threshold, trims, profiles) == (100_000, None, False)
+    assert (threshold, trims, profiles) == (300_000, None, False)
 
 
 def test_an_interrupt_of_the_terminal_is_answered_by_the_command_alone(two: Workers) -> None:
