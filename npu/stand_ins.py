@@ -80,7 +80,9 @@ def load_python() -> None:
 def load_numpy() -> None:
     """Import dataclasses and numpy, under the same conditions."""
     if "numpy" not in sys.modules:
-        _load(("dataclasses", "numpy"), FOR_NUMPY)
+        import _datetime  # type: ignore[import-not-found]  # what `datetime` is made of, without its twin in Python
+
+        _load(("dataclasses", "numpy"), {**FOR_NUMPY, "datetime": {"datetime_CAPI": _datetime.datetime_CAPI}})
         for typing in _stand_in({_TYPING: {"NDArray": NDArray}}):
             import_module("numpy").typing = typing  # type: ignore[attr-defined]
 

@@ -22,17 +22,19 @@ import sys
 from npu.stand_ins import FOR_NUMPY, FOR_PYTHON, StandIn, load_numpy, load_python
 load_python()
 load_numpy()
-assert not (FOR_NUMPY.keys() | FOR_PYTHON.keys()) & sys.modules.keys(), "something was loaded"
+assert not (FOR_NUMPY.keys() | FOR_PYTHON.keys() | {"datetime"}) & sys.modules.keys(), "something was loaded"
 assert [name for name, module in sys.modules.items() if isinstance(module, StandIn)] == ["numpy.typing"]
 """
 _USED = """
-import argparse, dataclasses, gettext, inspect, io, pathlib, pickle, urllib.parse
+import argparse, dataclasses, datetime, gettext, inspect, io, pathlib, pickle, urllib.parse
 import numpy, numpy.typing
 from numpy.typing import ArrayLike, NDArray
 assert inspect.cleandoc("  a") == "a" and str(inspect.signature(lambda a: 0)) == "(a)"
 assert dataclasses.make_dataclass("Pair", ["one"]).__doc__.startswith("Pair(one")
 assert numpy.typing.NBitBase and NDArray[numpy.int8].__args__[1] == numpy.dtype[numpy.int8]
 assert pathlib.Path("/one two").as_uri() == "file:///one%20two" and urllib.parse.quote(" ") == "%20"
+day = datetime.date(2026, 1, 2)
+assert numpy.datetime64(day).astype(object) == day and isinstance(numpy.datetime64(day).item(), datetime.date)
 assert gettext.gettext("one") == "one" and gettext.NullTranslations()
 assert "usage: some" in argparse.ArgumentParser(prog="some").format_usage()
 file = io.BytesIO()
