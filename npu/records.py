@@ -83,11 +83,15 @@ class _Form:
     @property
     def is_doubtful(self) -> bool:
         """Whether a default may be one that is refused: it changes, or a field without one stands behind it."""
-        if any(value.__hash__ is None for value in self.given.values()):
-            return True
-        last = list(self.types)[len(self.types) - len(self.given) :]
+        given = self.given
+        for value in given.values():
+            if value.__hash__ is None:
+                return True
+        if self.kw_only or not (given or self.bases):
+            return False
+        last = list(self.types)[len(self.types) - len(given) :]
         follows = len(last) < len(self.types) and any(_has_default(base) for base in self.bases)
-        return not self.kw_only and (follows or list(self.given) != last)
+        return follows or list(given) != last
 
     def fields(self, cls: type) -> dict[str, Field[Any]]:
         """`__dataclass_fields__`, those of the bases first."""
@@ -130,8 +134,11 @@ def _record(cls: type, options: Mapping[str, bool]) -> type:
 def _attributes(form: _Form, cls: type, *, has_slots: bool) -> dict[str, Any]:
     """What the decorator adds; methods of the class itself stay."""
     own, methods = vars(cls), _methods(form.eq, form.frozen, has_slots)
-    result = {name: method for name, method in methods.items() if own.get(name) is None}
-    return {"__dataclass_fields__": _FIELDS, "__dataclass_params__": _PARAMETERS, _FORM: form, **result}
+    result = {"__dataclass_fields__": _FIELDS, "__dataclass_params__": _PARAMETERS, _FORM: form, **methods}
+    for name in own.keys() & methods.keys():
+        if own[name] is not None:
+            del result[name]
+    return result
 
 
 @functools.lru_cache(8)
