@@ -11,7 +11,7 @@ import sys
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source, spec_from_file_location
 from io import FileIO
-from os import stat
+from os import sep, stat
 
 TYPE_CHECKING = False  # `typing` is not loaded yet
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Finder:
             return None
         folder, module = path[0], name.rpartition(".")[2]
         before, after = self._compiled.get(folder) or self._compiled_in(folder)
-        source, compiled = f"{folder}/{module}.py", f"{before}{module}{after}"
+        source, compiled = f"{folder}{sep}{module}.py", f"{before}{module}{after}"
         code = _code_of(source, compiled)
         if code is None:
             return None
@@ -58,7 +58,7 @@ class Finder:
         return spec
 
     def _compiled_in(self, folder: str) -> tuple[str, str]:
-        before, _, after = cache_from_source(f"{folder}/*.py").rpartition("*")
+        before, _, after = cache_from_source(f"{folder}{sep}*.py").rpartition("*")
         self._compiled[folder] = before, after
         return before, after
 
