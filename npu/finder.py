@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import marshal
 import sys
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source, spec_from_file_location
 from io import FileIO
 from os import sep, stat
@@ -80,5 +80,6 @@ def _code_of(source: str, compiled: str) -> CodeType | None:
 
 
 def find_quickly(packages: Sequence[str]) -> None:
-    """Find modules of these packages here from now on. To be called where the process is ours."""
-    sys.meta_path.insert(0, Finder(packages))
+    """Find modules of these packages here from now on, not before what others look for. To be called in a process of ours."""
+    if PathFinder in sys.meta_path:
+        sys.meta_path.insert(sys.meta_path.index(PathFinder), Finder(packages))

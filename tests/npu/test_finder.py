@@ -7,6 +7,7 @@ import os
 import py_compile
 import sys
 from collections.abc import Callable
+from importlib.machinery import PathFinder
 from importlib.util import cache_from_source, module_from_spec
 from pathlib import Path
 
@@ -84,7 +85,16 @@ def test_imports_use_it(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     monkeypatch.setattr(sys, "modules", {**sys.modules})
     monkeypatch.syspath_prepend(str(package.parent))
+    others = [*sys.meta_path]
     find_quickly(("some_package",))
+    assert [one for one in sys.meta_path if not isinstance(one, Finder)] == others
+    assert isinstance(sys.meta_path[others.index(PathFinder)], Finder)
     module = importlib.import_module("some_package.one")
     assert type(module.__loader__).__module__ == "npu.finder"
     assert module.answer() == 1
+
+
+def test_a_process_that_searches_no_paths_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "meta_path", [])
+    find_quickly(("some_package",))
+    assert sys.meta_path == []
