@@ -23,7 +23,7 @@ _BY_TIME = MAGIC_NUMBER + bytes(4)
 _HEADER_BYTES = 16
 
 
-class _Loader(SourceFileLoader):
+class _CodeLoader(SourceFileLoader):
     """Python's loader, but that the code is here already."""
 
     def __init__(self, name: str, path: str, code: CodeType) -> None:
@@ -52,7 +52,7 @@ class Finder:
         code = _code_of(source, compiled)
         if code is None:
             return None
-        spec = spec_from_file_location(name, source, loader=_Loader(name, source, code), submodule_search_locations=None)
+        spec = spec_from_file_location(name, source, loader=_CodeLoader(name, source, code), submodule_search_locations=None)
         if spec is not None:
             spec.cached = compiled
         return spec
@@ -68,10 +68,10 @@ def _code_of(source: str, compiled: str) -> CodeType | None:
     try:
         with FileIO(compiled) as file:
             content = file.read()
-        found = stat(source)
+        known = stat(source)
     except OSError:
         return None
-    of_source = [int(found.st_mtime), found.st_size]
+    of_source = [int(known.st_mtime), known.st_size]
     header = _BY_TIME + b"".join((number & 0xFFFFFFFF).to_bytes(4, "little") for number in of_source)
     if content[:_HEADER_BYTES] != header:
         return None
