@@ -15,6 +15,7 @@ import numpy as np
 from npu.graph.attributes import Padding
 from npu.graph.shapes.common import window_extent
 from npu.layouts import HeightWidth
+from npu.native.cpu import current
 from npu.numerics.arrays import Array
 from npu.records import dataclass
 from npu.runtime.kernels.convolution import Window
@@ -273,7 +274,7 @@ class Depthwise(_Windowed):
         self._depth, height, width, _ = given.weights.shape
         self._kernel = (height, width)
         a, weights = node.attributes, given.weights[..., 0]
-        is_plain = given.factors is not None and not given.weight_zero_point
+        is_plain = given.factors is not None and not given.weight_zero_point and current().has_dot_product
         self.by_rows = is_plain and self._kernel == (3, 3) and (a.stride_w, a.dilation_w_factor) == (1, 1)
         if self.by_rows:
             weights = np.pad(weights, ((0, 0), (0, 0), (0, 1)))

@@ -16,7 +16,7 @@ from npu.native.emit import BYTES, DOUBLES, FLOAT, FLOATS, INT, LANES, WORD, cho
 from npu.native.kernel import kernel
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.kernels.job_code import job_function
-from npu.runtime.xnnpack.kernels.tiles import HEIGHTS, LESS_TALL, tile_width
+from npu.runtime.xnnpack.kernels.tiles import HEIGHTS, LESS_TALL, WIDEST, tile_width
 
 _FLOAT, _BYTE, _UNSIGNED, _REAL = range(4)
 """Modes; `_UNSIGNED` is `_BYTE` for inputs whose `sign` is 0."""
@@ -124,14 +124,18 @@ def _rounded(e, row):  # type: ignore[no-untyped-def]
     return final
 
 
+_SINGLES = (1, 4, 8)
+"""Blocks of tiles of one pixel."""
+_WIDEST_SINGLE = _SINGLES[-1]
 _TALL, _LOWER, _MODE = 8, 4, 16
 """What a tall tile has more in its number than one of one pixel, then one that is less tall, and one of the next mode."""
 
 
 def _tiles():  # type: ignore[no-untyped-def]
     """By number: blocks less one, `_TALL`, `_MODE` times the mode."""
-    single = {_MODE * mode + width - 1: _tile(1, width, mode) for mode in (_FLOAT, _BYTE, _REAL) for width in (1, 4, 8)}
-    tall = [(mode, width) for mode in (_FLOAT, _BYTE, _UNSIGNED) for width in (1, 2, 3, 4) if mode != _UNSIGNED or width <= 2]
+    single = {_MODE * mode + width - 1: _tile(1, width, mode) for mode in (_FLOAT, _BYTE, _REAL) for width in _SINGLES}
+    widths = range(1, WIDEST + 1)
+    tall = [(mode, width) for mode in (_FLOAT, _BYTE, _UNSIGNED) for width in widths if mode != _UNSIGNED or width <= 2]
     tiles = {_MODE * mode + _TALL + width - 1: _tile(HEIGHTS[width - 1], width, mode) for mode, width in tall}
     lower = [(mode, width) for mode, width in tall if width >= LESS_TALL]
     less = {_MODE * mode + _TALL + _LOWER + width - 1: _tile(HEIGHTS[width - 1] - 1, width, mode) for mode, width in lower}
@@ -158,7 +162,7 @@ def _blocks(at, first, last, done, end):  # type: ignore[no-untyped-def]
         width = tile_width(left)
         number, height = _MODE * mode + _TALL + width - 1, np.int64(HEIGHTS[width - 1])
         if mode == _REAL or last - first < height:
-            width = np.int64(8 if left >= 8 else 4 if left >= 4 else 1)
+            width = np.int64(_WIDEST_SINGLE if left >= _WIDEST_SINGLE else 4 if left >= 4 else 1)
             number = _MODE * mode + width - 1
         elif mode == _BYTE and row.sign == 0 and width <= 2:
             number = _MODE * _UNSIGNED + _TALL + width - 1
