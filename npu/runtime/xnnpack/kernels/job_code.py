@@ -21,6 +21,22 @@ class JobEmitter(StageEmitter):
 
     ROW = r.JOB
 
+    def moved_biases(self, row, biases, pixel, height):  # type: ignore[no-untyped-def]
+        """Biases of the sums of `height` pixels from one on, pixel by pixel, with what SUM_PIXELS made of each, if it did."""
+        added, gap = self.of_row(row, "input", "input_step")
+        before = self.b.block
+        with self.b.if_then(self.b.icmp_signed("!=", gap, self.word(0))):
+            at = self.b.add(added, self.b.mul(gap, pixel))
+            sums = [self.splat(self.load(INT, self.b.add(at, self.b.mul(gap, self.word(k))))) for k in range(height)]
+            width = len(biases) // height
+            more = [self.b.add(bias, sums[k // width]) for k, bias in enumerate(biases)]
+            inside = self.b.block
+        phis = [self.b.phi(bias.type) for bias in biases]
+        for phi, plain, moved in zip(phis, biases, more, strict=True):
+            phi.add_incoming(plain, before)
+            phi.add_incoming(moved, inside)
+        return phis
+
 
 class TapEmitter(JobEmitter):
     """Emits products of taps of 16 channels by fours, with an instruction for four products, or by pairs of 16-bit numbers.

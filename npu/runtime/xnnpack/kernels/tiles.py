@@ -10,6 +10,8 @@ from npu.native.kernel import Inlined
 HEIGHTS = {32: (14, 12, 8, 6), 8: (6,), 4: (2,)}[current().wide_registers]
 """Pixels of a tall tile, by its blocks of channels less one: sums that the registers hold beside weights and an input."""
 WIDEST = len(HEIGHTS)
+NARROW_HEIGHT = 0 if current().lanes == 16 else 8
+"""Of floats of the channels of one register, where 16 take several; 0 where they do not."""
 LESS_TALL = 3
 """From so many blocks on there are tiles of one pixel less, for maps like 7 by 7 that they cover with fewer tiles' rests."""
 
