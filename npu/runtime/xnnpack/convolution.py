@@ -240,8 +240,9 @@ class PackedConvolution(_Windowed):
 
     @property
     def is_flipped(self) -> bool:
-        """Tiles of one or two blocks of channels spend up to half of their time on it, for every output pixel and tap again."""
-        return self._sign != 0 and self._layout.groups <= _FEW_BLOCKS
+        """Tiles of one or two blocks of channels spend up to half of their time on it, for every output pixel and tap again;
+        not those of pairs, whose inputs are made ready first."""
+        return self._sign != 0 and self._layout.groups <= _FEW_BLOCKS and current().has_dot_product
 
     def bind(self) -> None:
         g, ifm = self._geometry, self.node.input(0).array

@@ -6,6 +6,8 @@ import numpy as np
 
 from npu.native.cpu import current
 from npu.native.kernel import Inlined
+from npu.numerics import pair_code
+from npu.runtime.xnnpack.kernels import row as r
 
 HEIGHTS = {32: (14, 12, 8, 6), 8: (6,), 4: (2,)}[current().wide_registers]
 """Pixels of a tall tile, by its blocks of channels less one: sums that the registers hold beside weights and an input."""
@@ -26,8 +28,12 @@ def tile_width(left):  # type: ignore[no-untyped-def]
     return np.int64(WIDEST)
 
 
-def tile_heights(blocks: int) -> tuple[int, ...]:
-    """Pixels of the tall tiles of a product with so many blocks of channels."""
+def tile_heights(kind: int, blocks: int) -> tuple[int, ...]:
+    """Pixels of the tiles of a product of this kind with so many blocks of channels."""
+    if kind == r.GEMM_REAL:
+        return (1,)
+    if kind == r.GEMM_BYTE and not current().has_dot_product:
+        return (pair_code.HEIGHT,)
     width = int(tile_width(blocks))
     height = HEIGHTS[width - 1]
     return (height, height - 1) if width >= LESS_TALL else (height,)
