@@ -77,7 +77,7 @@ def _with_folded_shapes(graph: Graph, *, settles: bool) -> Graph:
         for position, op in enumerate(graph.ops)
     )
     tensors = tuple(graph.tensors[index] if index in written else tensor for index, tensor in enumerate(editor.tensors))
-    return replace(graph, tensors=tensors, ops=ops, folded=folded)
+    return replace(graph, tensors=tensors, ops=ops, unneeded=folded)
 
 
 def _shape(editor: Editor, op: Op, *, settles: bool) -> list[npt.NDArray[Any]] | None:
