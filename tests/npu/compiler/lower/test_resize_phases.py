@@ -1,0 +1,102 @@
+"""A resize as windows over the map before it: exact, and taken where it is cheaper than windows over the upscaled map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from npu.compiler.block_config import BlockChooser
+from npu.compiler.ir import ConvolutionStep, Step
+from npu.compiler.lower import resize_phases
+from npu.compiler.lower.builder import Builder
+from npu.compiler.lower.partition import lower_partition
+from npu.graph import attributes as at
+from npu.graph.dtype import DType
+from npu.graph.graph import Graph
+from npu.hardware.catalogue import load_variant
+
+from tests.support.builder import ModelBuilder
+from tests.support.lowering import assert_exact
+
+WAYS = {"over the upscaled map": 0, "apart": 1, "joined": 2}
+SHAPES = {
+    "a map": (1, 5, 4, 3),
+    "a row": (1, 1, 6, 2),
+    "a column": (1, 3, 1, 5),
+    "one channel": (1, 4, 4, 1),
+    "two": (2, 3, 4, 17),
+}
+
+
+def _resize(before: tuple[int, ...], factor: int, *, half: bool, dtype: DType = DType.INT8) -> Graph:
+    b = ModelBuilder()
+    height, width = before[1] * factor, before[2] * factor
+    zero_point = 0 if dtype is DType.INT16 else 100
+    x = b.input(before, dtype, scale=0.1, zero_point=zero_point)
+    size = b.constant(np.array([height, width], np.int32))
+    after, options = (before[0], height, width, before[3]), at.ResizeBilinearOptions(half_pixel_centers=half)
+    b.output(b.op("RESIZE_BILINEAR", [x, size], after, dtype, 0.1, zero_point, attributes=options))
+    return b.graph()
+
+
+def _take(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """One way for maps of every size."""
+    monkeypatch.setattr(resize_phases, "_FEWEST_ELEMENTS", 0)
+
+    def take(self: Builder, ways: Sequence[Callable[[], None]]) -> None:
+        ways[number]()
+
+    monkeypatch.setattr(Builder, "make_cheapest", take)
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["plain", "half pixels"])
+@pytest.mark.parametrize("factor", [2, 4, 8])
+@pytest.mark.parametrize("way", ["apart", "joined"])
+def test_every_way_equals_the_reference(way: str, factor: int, monkeypatch: pytest.MonkeyPatch, *, half: bool) -> None:
+    _take(monkeypatch, WAYS[way])
+    for name, shape in SHAPES.items():
+        for dtype in (DType.INT8, DType.UINT8, DType.INT16):
+            graph = _resize(shape, factor, half=half, dtype=dtype)
+            info = np.iinfo(dtype.numpy)
+            values = np.random.default_rng(factor).integers(info.min, info.max + 1, shape).astype(dtype.numpy)
+            assert_exact(graph, [values], f"{name} of {dtype.name}")
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["plain", "half pixels"])
+@pytest.mark.parametrize("way", ["apart", "joined"])
+def test_every_pair_of_neighbours_equals_the_reference(way: str, monkeypatch: pytest.MonkeyPatch, *, half: bool) -> None:
+    """Two values side by side, all pairs of them: ties of both signs."""
+    _take(monkeypatch, WAYS[way])
+    pairs = np.stack(np.meshgrid(np.arange(-128, 128), np.arange(-128, 128))).reshape(2, -1).astype(np.int8)
+    values = pairs.T.reshape(1, 1, -1, 1)[:, :, : 1 << 12]
+    for factor in (2, 4):
+        assert_exact(_resize(values.shape, factor, half=half), [values])
+
+
+def _convolutions(shape: tuple[int, ...], factor: int) -> list[ConvolutionStep]:
+    hardware = load_variant("ethos-u55-128")
+    graph = _resize(shape, factor, half=True)
+    steps: Sequence[Step] = lower_partition(graph, [0], hardware, chooser=BlockChooser(hardware)).steps
+    return [step for step in steps if isinstance(step, ConvolutionStep)]
+
+
+CHOICES: dict[str, tuple[tuple[int, ...], int, int, bool, tuple[int, ...]]] = {
+    "few channels by 8": ((1, 32, 32, 3), 8, 8, False, (32, 32, 24)),
+    "many channels by 8": ((1, 32, 32, 64), 8, 64, True, (32, 32, 64)),
+    "few channels by 2": ((1, 32, 32, 2), 2, 2, False, (32, 32, 4)),
+}
+
+
+@pytest.mark.parametrize("case", CHOICES)
+def test_columns_become_channels_where_there_are_few(case: str) -> None:
+    """Convolutions, whether they are depthwise, and the map that each of them makes."""
+    shape, factor, count, is_depthwise, made = CHOICES[case]
+    steps = _convolutions(shape, factor)
+    assert [(step.is_depthwise, step.ofm.shape) for step in steps] == [(is_depthwise, made)] * count
+
+
+def test_a_small_map_is_made_over_the_upscaled_one() -> None:
+    """So few operations are cheaper than few products."""
+    assert {step.kernel.height for step in _convolutions((1, 4, 4, 16), 2)} == {1, 3}
