@@ -16,6 +16,9 @@ from npu.tflite.reader import bytes_of, read_model
 
 Source = str | Path | bytes
 
+_KNOWN_AHEAD = ("DENSIFY", "SHAPE")
+"""Operators that may have results which are known before the model runs."""
+
 
 def given(model: Source) -> Source:
     """What a caller gave as a model: a path, or bytes. ArgumentTypeError for anything else."""
@@ -99,7 +102,7 @@ def is_compiled_file(model: Source) -> bool:
 def reduced(source: Model) -> Model:
     """The model as it is placed and compiled: with what need not run marked as such, and no open sizes in its entry.
 
-    What it computes of fixed shapes has become constants. Itself if there is nothing of all that.
+    What it computes of fixed shapes has become constants, and so have sparse weights. Itself if there is nothing of all that.
     """
     if any(graph.unneeded for graph in source.graphs):
         return source
@@ -122,5 +125,5 @@ def settled(source: Model) -> Model:
 
 
 def _is_settled(source: Model) -> bool:
-    asks = any(op.kind == "SHAPE" for graph in source.graphs for op in graph.ops)
+    asks = any(op.kind in _KNOWN_AHEAD for graph in source.graphs for op in graph.ops)
     return not asks and not has_unsettled(source.graphs[0])
