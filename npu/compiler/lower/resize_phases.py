@@ -16,17 +16,23 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.ir import StepWeights, View
+from npu.compiler.ir import StepWeights, Storage, View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop
 from npu.compiler.lower.pooling import mean_scale
 from npu.compiler.lower.windows import laid_out, spread
+from npu.compiler.memory import arena_budget
+from npu.hardware.variant import Variant
 from npu.isa.operations import KernelWindow
 from npu.records import dataclass
 
 _TAPS = 2
 _FEWEST_ELEMENTS = 1 << 11
 """Of the map that is made: with less, what starts and ends an operation decides, of which estimates know little."""
+_FEW_CHANNELS, _MANY_CHANNELS = 8, 32
+"""Maps with less than a few are not in bricks of 16. Of many the products by 8 take no longer than writing to a far memory."""
+_MAPS = 3
+"""Maps of the size of the one that is made for which there must be room: it, what is made of it, and what else is kept."""
 _MOST_WEIGHTS = 1 << 19
 """Of a convolution that makes the columns as channels: with more, almost all of its products are with zeros."""
 
@@ -42,14 +48,33 @@ class _Phase:
 def phased_ways(
     builder: Builder, ifm: View, ofm: View, factor: int, *, half_pixel_centers: bool
 ) -> Iterator[Callable[[], None]]:
-    """What makes the map `factor` times as high and wide; nothing where it is not that along both axes, or small."""
-    if (ifm.shape[0] * factor, ifm.shape[1] * factor) != ofm.shape[:2] or math.prod(ofm.shape) < _FEWEST_ELEMENTS:
+    """What makes the map `factor` times as high and wide; nothing where it is not that along both axes, or at a price."""
+    is_enlarged = (ifm.shape[0] * factor, ifm.shape[1] * factor) == ofm.shape[:2]
+    if not is_enlarged or builder.saves_memory or not _pays(builder.variant, ofm, factor):
         return
     phases = list(_half_pixel_phases(factor) if half_pixel_centers else _plain_phases(factor))
     depth, border = ifm.shape[2], int(half_pixel_centers)
     yield partial(_make_apart, builder, ifm, ofm, phases, border)
     if ofm.pitches[1] == depth and factor * depth * depth * _TAPS * (_TAPS + border) <= _MOST_WEIGHTS:
         yield partial(_make_joined, builder, ifm, ofm, phases, border)
+
+
+def _pays(variant: Variant, ofm: View, factor: int) -> bool:
+    """Whether the products that are saved are worth a map that cannot be made row by row, nor be in bricks.
+
+    Who reads it takes up to half as long again, which by 2 is more than the products of many channels.
+    """
+    depth, is_small = ofm.shape[2], math.prod(ofm.shape) < _FEWEST_ELEMENTS
+    return not is_small and (factor > 2 or depth < _FEW_CHANNELS) and _has_room(variant, ofm.storage, factor)
+
+
+def _has_room(variant: Variant, storage: Storage, factor: int) -> bool:
+    """Whether the map fits the memory as a whole: what has no room in fast memory is written there in stripes otherwise."""
+    mode = variant.memory_mode
+    if not mode.has_separate_cache:
+        return _MAPS * storage.bytes <= arena_budget(variant)
+    is_far = not storage.is_boundary and storage.bytes > mode.arena_cache_bytes
+    return not is_far or (factor > 4 and storage.shape[2] < _MANY_CHANNELS)
 
 
 def _plain_phases(factor: int) -> Iterator[_Phase]:
