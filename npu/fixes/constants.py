@@ -99,8 +99,9 @@ def _dense(editor: Editor, op: Op) -> list[npt.NDArray[Any]] | None:
 
 
 def _shape(editor: Editor, op: Op, *, settles: bool) -> list[npt.NDArray[Any]] | None:
+    """The shape, where the file declares one: without dimensions it may also leave open how many there are."""
     source, target = editor.tensors[op.inputs[0]], editor.tensors[op.outputs[0]]
-    if not (settles or is_static(source)) or target.dtype not in _PLAIN:
+    if not source.shape or not (settles or is_static(source)) or target.dtype not in _PLAIN:
         return None
     return [np.array(source.shape, target.dtype.numpy)]
 

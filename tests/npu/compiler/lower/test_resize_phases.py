@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from npu.compiler.block_config import BlockChooser
-from npu.compiler.ir import ConvolutionStep, Step
+from npu.compiler.ir import ConvolutionStep, PoolingStep, Step
 from npu.compiler.lower import resize_phases
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.partition import lower_partition
@@ -16,6 +16,8 @@ from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph
 from npu.hardware.catalogue import load_variant
+from npu.hardware.variant import Variant
+from npu.isa.operations import Upscale
 
 from tests.support.builder import ModelBuilder
 from tests.support.lowering import assert_exact
@@ -84,7 +86,7 @@ def _convolutions(shape: tuple[int, ...], factor: int) -> list[ConvolutionStep]:
 
 CHOICES: dict[str, tuple[tuple[int, ...], int, int, bool, tuple[int, ...]]] = {
     "few channels by 8": ((1, 32, 32, 3), 8, 8, False, (32, 32, 24)),
-    "many channels by 8": ((1, 32, 32, 64), 8, 64, True, (32, 32, 64)),
+    "many channels by 8": ((1, 16, 16, 64), 8, 64, True, (16, 16, 64)),
     "few channels by 2": ((1, 32, 32, 2), 2, 2, False, (32, 32, 4)),
 }
 
@@ -97,6 +99,35 @@ def test_columns_become_channels_where_there_are_few(case: str) -> None:
     assert [(step.is_depthwise, step.ofm.shape) for step in steps] == [(is_depthwise, made)] * count
 
 
-def test_a_small_map_is_made_over_the_upscaled_one() -> None:
-    """So few operations are cheaper than few products."""
-    assert {step.kernel.height for step in _convolutions((1, 4, 4, 16), 2)} == {1, 3}
+OVER_UPSCALED = {
+    "small": ((1, 4, 4, 3), 2),
+    "many channels by 2": ((1, 16, 16, 64), 2),
+    "without room in the arena": ((1, 32, 32, 64), 8),
+}
+
+
+@pytest.mark.parametrize("case", OVER_UPSCALED)
+def test_maps_that_cost_others_more_are_made_over_the_upscaled_one(case: str) -> None:
+    shape, factor = OVER_UPSCALED[case]
+    assert {step.kernel.height for step in _convolutions(shape, factor)} == {1, factor + 1}
+
+
+def test_by_4_a_map_without_room_in_fast_memory_is_made_in_stripes() -> None:
+    """What leaves the job lies in the arena all the same; that of few channels by 8 has too many products."""
+    hardware = load_variant("ethos-u65-256")
+    near, far = ((1, 16, 16, 64), (1, 16, 16, 192))
+    assert [_apart(shape, 4, hardware) for shape in (near, far)] == [True, False]
+    assert _apart((1, 32, 32, 8), 8, hardware)
+
+
+def _apart(shape: tuple[int, ...], factor: int, hardware: Variant) -> bool:
+    """Whether a resize between two other operators is made without an upscaled map."""
+    b = ModelBuilder()
+    height, width = shape[1] * factor, shape[2] * factor
+    after, size = (1, height, width, shape[3]), b.constant(np.array([height, width], np.int32))
+    x = b.op("RELU", [b.input(shape, DType.INT8, scale=0.1)], shape, DType.INT8, 0.1)
+    options = at.ResizeBilinearOptions(half_pixel_centers=True)
+    y = b.op("RESIZE_BILINEAR", [x, size], after, DType.INT8, 0.1, attributes=options)
+    b.output(b.op("ABS", [y], after, DType.INT8, 0.1))
+    steps = lower_partition(b.graph(), [0, 1, 2], hardware, chooser=BlockChooser(hardware)).steps
+    return not any(step.upscale is Upscale.NEAREST for step in steps if isinstance(step, ConvolutionStep | PoolingStep))
