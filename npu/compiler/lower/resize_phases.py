@@ -22,7 +22,6 @@ from npu.compiler.lower.geometry import crop
 from npu.compiler.lower.pooling import mean_scale
 from npu.compiler.lower.windows import laid_out, spread
 from npu.compiler.memory import arena_budget
-from npu.hardware.variant import Variant
 from npu.isa.operations import KernelWindow
 from npu.records import dataclass
 
@@ -38,7 +37,7 @@ _MOST_WEIGHTS = 1 << 19
 
 
 @dataclass(frozen=True, slots=True)
-class _Phase:
+class _Blend:
     """Outputs `factor` apart along an axis: the element at which the window of the first one starts, and its two weights."""
 
     start: int
@@ -50,7 +49,7 @@ def phased_ways(
 ) -> Iterator[Callable[[], None]]:
     """What makes the map `factor` times as high and wide; nothing where it is not that along both axes, or at a price."""
     is_enlarged = (ifm.shape[0] * factor, ifm.shape[1] * factor) == ofm.shape[:2]
-    if not is_enlarged or builder.saves_memory or not _pays(builder.variant, ofm, factor):
+    if not is_enlarged or not _pays(ofm, factor) or not _has_room(builder, ofm.storage, factor):
         return
     phases = list(_half_pixel_phases(factor) if half_pixel_centers else _plain_phases(factor))
     depth, border = ifm.shape[2], int(half_pixel_centers)
@@ -59,37 +58,36 @@ def phased_ways(
         yield partial(_make_joined, builder, ifm, ofm, phases, border)
 
 
-def _pays(variant: Variant, ofm: View, factor: int) -> bool:
+def _pays(ofm: View, factor: int) -> bool:
     """Whether the products that are saved are worth a map that cannot be made row by row, nor be in bricks.
 
     Who reads it takes up to half as long again, which by 2 is more than the products of many channels.
     """
-    depth, is_small = ofm.shape[2], math.prod(ofm.shape) < _FEWEST_ELEMENTS
-    return not is_small and (factor > 2 or depth < _FEW_CHANNELS) and _has_room(variant, ofm.storage, factor)
+    return math.prod(ofm.shape) >= _FEWEST_ELEMENTS and (factor > 2 or ofm.shape[2] < _FEW_CHANNELS)
 
 
-def _has_room(variant: Variant, storage: Storage, factor: int) -> bool:
+def _has_room(builder: Builder, storage: Storage, factor: int) -> bool:
     """Whether the map fits the memory as a whole: what has no room in fast memory is written there in stripes otherwise."""
-    mode = variant.memory_mode
+    mode = builder.variant.memory_mode
     if not mode.has_separate_cache:
-        return _MAPS * storage.bytes <= arena_budget(variant)
+        return not builder.saves_memory and _MAPS * storage.bytes <= arena_budget(builder.variant)
     is_far = not storage.is_boundary and storage.bytes > mode.arena_cache_bytes
     return not is_far or (factor > 4 and storage.shape[2] < _MANY_CHANNELS)
 
 
-def _plain_phases(factor: int) -> Iterator[_Phase]:
+def _plain_phases(factor: int) -> Iterator[_Blend]:
     """Output f * i + p lies p / f behind element i."""
-    yield from (_Phase(0, (factor - part, part)) for part in range(factor))
+    yield from (_Blend(0, (factor - part, part)) for part in range(factor))
 
 
-def _half_pixel_phases(factor: int) -> Iterator[_Phase]:
+def _half_pixel_phases(factor: int) -> Iterator[_Blend]:
     """Output f * i + p lies (2 p + 1 - f) / 2 f behind element i, which is element i + 1 behind the border."""
     for part in range(factor):
         start, behind = divmod(2 * part + 1 + factor, 2 * factor)
-        yield _Phase(start, (2 * factor - behind, behind))
+        yield _Blend(start, (2 * factor - behind, behind))
 
 
-def _make_apart(builder: Builder, ifm: View, ofm: View, phases: Sequence[_Phase], border: int) -> None:
+def _make_apart(builder: Builder, ifm: View, ofm: View, phases: Sequence[_Blend], border: int) -> None:
     """A depthwise convolution for every phase of the rows and of the columns."""
     height, width, depth = ifm.shape
     source, factor = _bordered(builder, ifm, border), len(phases)
@@ -104,7 +102,7 @@ def _make_apart(builder: Builder, ifm: View, ofm: View, phases: Sequence[_Phase]
         )
 
 
-def _make_joined(builder: Builder, ifm: View, ofm: View, phases: Sequence[_Phase], border: int) -> None:
+def _make_joined(builder: Builder, ifm: View, ofm: View, phases: Sequence[_Blend], border: int) -> None:
     """A convolution for every phase of the rows; those of the columns are channels, as they lie in memory."""
     height, width, depth = ifm.shape
     source, factor, taps = _bordered(builder, ifm, border), len(phases), _TAPS + border

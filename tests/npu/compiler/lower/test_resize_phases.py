@@ -46,6 +46,7 @@ def _resize(before: tuple[int, ...], factor: int, *, half: bool, dtype: DType = 
 def _take(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """One way for all maps."""
     monkeypatch.setattr(resize_phases, "_pays", lambda *_: True)
+    monkeypatch.setattr(resize_phases, "_has_room", lambda *_: True)
 
     def take(self: Builder, ways: Sequence[Callable[[], None]]) -> None:
         ways[number]()
@@ -77,10 +78,10 @@ def test_every_pair_of_neighbours_equals_the_reference(way: str, monkeypatch: py
         assert_exact(_resize(values.shape, factor, half=half), [values])
 
 
-def _convolutions(shape: tuple[int, ...], factor: int) -> list[ConvolutionStep]:
+def _convolutions(shape: tuple[int, ...], factor: int, *, saves_memory: bool = False) -> list[ConvolutionStep]:
     hardware = load_variant("ethos-u55-128")
-    graph = _resize(shape, factor, half=True)
-    steps: Sequence[Step] = lower_partition(graph, [0], hardware, chooser=BlockChooser(hardware)).steps
+    graph, chooser = _resize(shape, factor, half=True), BlockChooser(hardware)
+    steps: Sequence[Step] = lower_partition(graph, [0], hardware, saves_memory=saves_memory, chooser=chooser).steps
     return [step for step in steps if isinstance(step, ConvolutionStep)]
 
 
@@ -110,6 +111,11 @@ OVER_UPSCALED = {
 def test_maps_that_cost_others_more_are_made_over_the_upscaled_one(case: str) -> None:
     shape, factor = OVER_UPSCALED[case]
     assert {step.kernel.height for step in _convolutions(shape, factor)} == {1, factor + 1}
+
+
+def test_with_little_memory_every_map_is_made_over_the_upscaled_one() -> None:
+    shape, factor, *_ = CHOICES["few channels by 8"]
+    assert {step.kernel.height for step in _convolutions(shape, factor, saves_memory=True)} == {1, factor + 1}
 
 
 def test_by_4_a_map_without_room_in_fast_memory_is_made_in_stripes() -> None:
