@@ -19,7 +19,7 @@ def check(model: Model, *, profile: str | Profile = "u55-u65", variant: Variant 
     rules = profile if isinstance(profile, Profile) else profile_named(profile)
     placements = tuple(
         OpPlacement(
-            number, index, op.kind, op.name, () if index in graph.folded else rules.violations(OpView(graph, op, variant))
+            number, index, op.kind, op.name, () if index in graph.unneeded else rules.violations(OpView(graph, op, variant))
         )
         for number, graph in enumerate(model.graphs)
         for index, op in enumerate(graph.ops)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from npu import extras
@@ -54,3 +54,14 @@ def _cell(value: Any, escape: Callable[[str], str]) -> str:
     if isinstance(value, bool) or value is None or not isinstance(value, int | float):
         return f'<td style="text-align:left">{escape("" if value is None else str(value))}</td>'
     return f'<td style="text-align:right">{f"{value:,}" if isinstance(value, int) else f"{value:.3g}"}</td>'
+
+
+def as_ranges(numbers: Iterable[int]) -> str:
+    """Ascending numbers with runs written as first-last."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npu.compiler.block_config import BlockChooser
 from npu.compiler.compiled import CompiledModel, CompiledPartition, Usage
-from npu.compiler.container import rebuild_model
+from npu.compiler.container import NO_BYTES, rebuild_graph, rebuild_model
 from npu.compiler.goal import Goal
 from npu.compiler.memory_map import memory_map
 from npu.compiler.pipeline import Observer, pass_names, run_passes
@@ -12,7 +12,7 @@ from npu.compiler.state import GraphState, State, initial_state
 from npu.errors import CompileError
 from npu.graph.consistency import defects_of, require_runnable, without_inconsistent
 from npu.graph.ethos_u import CUSTOM_CODE, is_compiled, is_npu_job
-from npu.graph.graph import Model
+from npu.graph.graph import Graph, Model
 from npu.graph.placement import Placement
 from npu.isa.weight_stream.encode import Encoder
 from npu.numerics.lstm_gates import LstmGates
@@ -33,8 +33,9 @@ def compile_model(
     """The model with each NPU partition of `placement` replaced by one `ethos-u` operator for the variant of `chooser`.
 
     Operators of the placement that cannot be lowered or do not fit the memory go to the CPU; the result's placement says why.
-    A placement without NPU operators gives the model back unchanged. Same input, same bytes. CompileError if the placement
-    does not fit the model, ModelError for an operator that no kernel runs. `observers` see the state after every pass.
+    A placement without NPU operators gives the model back, without the operators that need not run. Same input, same bytes.
+    CompileError if the placement does not fit the model, ModelError for an operator that no kernel runs. `observers` see the
+    state after every pass.
     A `chooser` that has chosen blocks before knows them. With another `encoder` of weights the result can be timed, not run.
     """
     _check(model, placement)
@@ -45,7 +46,7 @@ def compile_model(
     placement = without_inconsistent(placement, defects)
     state = initial_state(model, placement, chooser, encoder, goal, progress, lstm_gates)
     state = run_passes(state, observers)
-    return _compiled(state) if state.has_work else _unchanged(model, state.placement)
+    return _compiled(state) if state.has_work else _without_jobs(model, state.placement)
 
 
 def _progress_of(report: Progress) -> Observer:
@@ -53,10 +54,17 @@ def _progress_of(report: Progress) -> Observer:
     return lambda name, _state: report("compile", names.index(name) + 1, len(names))
 
 
-def _unchanged(model: Model, placement: Placement) -> CompiledModel:
-    """The result of a compilation with nothing for the NPU."""
-    sources = {index: index for index in range(len(model.graphs[0].ops))}
-    return CompiledModel(model, model, placement, (), Usage(0, 0, 0, 0, _cpu_constant_bytes(model)), sources)
+def _without_jobs(model: Model, placement: Placement) -> CompiledModel:
+    """The result of a compilation with nothing for the NPU: the model itself, if all of its operators are needed."""
+    made, sources = model, {index: index for index in range(len(model.graphs[0].ops))}
+    if any(graph.unneeded for graph in model.graphs):
+        rebuilt = [rebuild_graph(graph, _needed(graph), NO_BYTES, 0, None, {}) for graph in model.graphs]
+        made, sources = rebuild_model(model, rebuilt), dict(rebuilt[0].cpu_source_of)
+    return CompiledModel(made, model, placement, (), Usage(0, 0, 0, 0, _cpu_constant_bytes(made)), sources)
+
+
+def _needed(graph: Graph) -> list[int]:
+    return [index for index in range(len(graph.ops)) if index not in graph.unneeded]
 
 
 def _check(model: Model, placement: Placement) -> None:

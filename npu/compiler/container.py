@@ -18,6 +18,8 @@ from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
 from npu.records import dataclass
 
 _UNPLANNED = -1
+NO_BYTES: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
+"""The constants of NPU jobs where there are none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

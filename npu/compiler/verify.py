@@ -52,11 +52,11 @@ class ChangeVerifier:
 
 
 def _nodes(state: GraphState, _: Variant) -> Iterator[str]:
-    """Every operator is in one node, folded ones perhaps in none, and those that make its inputs are not behind it."""
+    """Every operator that runs is in one node, any other in one at most, and those that make its inputs are not behind it."""
     if not state.nodes:
         return
     ops = [index for node in state.nodes for index in node.ops]
-    left = state.graph.folded - set(ops)
+    left = state.graph.unneeded - set(ops)
     if sorted((*ops, *left)) != list(range(len(state.graph.ops))):
         yield f"nodes: must hold each of {len(state.graph.ops)} operators once, got {ops}"
     yield from _order(state.graph, ops)
@@ -66,7 +66,7 @@ def _order(graph: Graph, ops: list[int]) -> Iterator[str]:
     computed = {tensor for op in graph.ops for tensor in op.outputs}
     made: set[int] = set()
     for index in ops:
-        for tensor in () if index in graph.folded else graph.ops[index].inputs:
+        for tensor in () if index in graph.unneeded else graph.ops[index].inputs:
             if tensor in computed and tensor not in made and not graph.tensors[tensor].is_variable:
                 yield f"operator {index}: must run after the one that makes tensor {tensor}"
         made.update(graph.ops[index].outputs)

@@ -1,4 +1,4 @@
-"""Constants that the file computes: SHAPE of a fixed shape, and integer arithmetic and data movement on constants alone."""
+"""Constants that the file computes: SHAPE of fixed shapes, integer arithmetic and data movement on constants alone, DENSIFY."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Model, Op
 from npu.graph.open_shapes import settled_outputs
 from npu.runtime.interpreter import CpuInterpreter
+from npu.tflite.sparsity import densify, is_sparse
 from npu.tflite.writer import write_model
 
 _INTEGER = ("ADD", "FLOOR_DIV", "MAXIMUM", "MINIMUM", "MUL", "REDUCE_PROD", "SUB")
@@ -27,7 +28,7 @@ _PADS = ("MIRROR_PAD", "PAD", "PADV2")
 
 
 def fold_constants(graph: Graph, *, settles: bool = False) -> Editor:
-    """Operators that compute constants of type int32 or int64 become constants. Outputs of the graph stay computed.
+    """Operators that compute constants of type int32 or int64, or unpack weights, become constants. Outputs stay computed.
 
     `settles`: the shapes of the graph's inputs are its only ones, and decide the sizes that the file leaves open.
     """
@@ -38,7 +39,7 @@ def fold_constants(graph: Graph, *, settles: bool = False) -> Editor:
                 editor.tensors[index] = tensor
         if any(index in graph.outputs or index == ABSENT for index in op.outputs):
             continue
-        values = _shape(editor, op, settles=settles) if op.kind == "SHAPE" else _computed(editor, op)
+        values = _known(editor, op, settles=settles)
         if values is not None:
             for index, value in zip(op.outputs, values, strict=True):
                 tensor = replace(editor.tensors[index], shape=value.shape, data=value, shape_signature=None)
@@ -77,12 +78,30 @@ def _with_folded_shapes(graph: Graph, *, settles: bool) -> Graph:
         for position, op in enumerate(graph.ops)
     )
     tensors = tuple(graph.tensors[index] if index in written else tensor for index, tensor in enumerate(editor.tensors))
-    return replace(graph, tensors=tensors, ops=ops, folded=folded)
+    return replace(graph, tensors=tensors, ops=ops, unneeded=folded)
+
+
+def _known(editor: Editor, op: Op, *, settles: bool) -> list[npt.NDArray[Any]] | None:
+    """The outputs of an operator that are known before the model runs."""
+    if op.kind == "SHAPE":
+        return _shape(editor, op, settles=settles)
+    if op.kind == "DENSIFY":
+        return _dense(editor, op)
+    return _computed(editor, op)
+
+
+def _dense(editor: Editor, op: Op) -> list[npt.NDArray[Any]] | None:
+    """Weights as the NPU reads them; those of floats stay sparse, for which kernels of the CPU have a use."""
+    source, target = editor.tensors[op.inputs[0]], editor.tensors[op.outputs[0]]
+    if not is_sparse(source) or (source.shape, source.dtype) != (target.shape, target.dtype) or source.dtype is not DType.INT8:
+        return None
+    return [densify(source)]
 
 
 def _shape(editor: Editor, op: Op, *, settles: bool) -> list[npt.NDArray[Any]] | None:
+    """The shape, where the file declares one: without dimensions it may also leave open how many there are."""
     source, target = editor.tensors[op.inputs[0]], editor.tensors[op.outputs[0]]
-    if not (settles or is_static(source)) or target.dtype not in _PLAIN:
+    if not source.shape or not (settles or is_static(source)) or target.dtype not in _PLAIN:
         return None
     return [np.array(source.shape, target.dtype.numpy)]
 

@@ -5,27 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from npu.fixes.edit import Editor, same_quantization
-from npu.graph.graph import ABSENT, Graph, Op, Tensor
-from npu.graph.partition import ORDERED_KINDS
+from npu.graph.graph import Graph, Tensor
+from npu.graph.unread import unread_operators
 
 
 def remove_dead(graph: Graph) -> Editor:
-    """Operators that no output depends on, unless they have an effect of their own (variables, control flow, custom)."""
+    """Operators that no output depends on."""
     editor = Editor(graph)
-    needed = set(graph.outputs)
-    for position in range(len(graph.ops) - 1, -1, -1):
-        op = graph.ops[position]
-        if needed.isdisjoint(op.outputs) and not _has_effect(graph, op):
-            editor.put(position, [], "removed: nothing reads it")
-        else:
-            needed.update(op.inputs)
+    for position in sorted(unread_operators(graph), reverse=True):
+        editor.put(position, [], "removed: nothing reads it")
     return editor
-
-
-def _has_effect(graph: Graph, op: Op) -> bool:
-    used = (graph.tensors[index] for index in op.inputs if index != ABSENT)
-    special = op.kind in ORDERED_KINDS or op.kind == "CUSTOM" or op.kind.startswith("UNKNOWN")
-    return special or not op.outputs or any(tensor.is_variable for tensor in used)
 
 
 def remove_identities(graph: Graph) -> Editor:

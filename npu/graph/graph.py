@@ -106,7 +106,7 @@ class Op:
 class Graph:
     """One subgraph. Operators are in execution order; `inputs` and `outputs` are tensor indices in model order.
 
-    `folded` are operators whose results are known before the model runs, and whom nobody reads any more.
+    `unneeded` are operators that need not run: their results are known before the model runs, or nobody reads them.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Graph:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     extra: Mapping[str, Any] = field(default_factory=dict)
-    folded: frozenset[int] = frozenset()
+    unneeded: frozenset[int] = frozenset()
 
     def __repr__(self) -> str:
         """In a line; `tensors` and `ops` have the rest."""

@@ -28,19 +28,20 @@ _COPIES = MOVES - {"READ_VARIABLE", "ASSIGN_VARIABLE"}
 def working_partitions(graph: Graph, accepted: Collection[int], cpu: Cpu) -> list[Partition]:
     """The partitions of the operators `accepted` without those that are not worth a job, in execution order.
 
-    A graph that is accepted as a whole keeps its partition, whatever is in it.
+    A graph that is accepted as a whole keeps its partition, whatever runs in it.
     """
     chosen = frozenset(accepted)
+    runs = len(graph.unneeded) < len(graph.ops)
     while True:
         working = partition(graph, chosen)
         idle = {index for part in working if _is_idle(graph, part, cpu) for index in part.ops}
-        if not idle or len(chosen) == len(graph.ops):
+        if not idle or (runs and len(chosen) == len(graph.ops)):
             return working
         chosen -= idle
 
 
 def _is_idle(graph: Graph, part: Partition, cpu: Cpu) -> bool:
-    moved = [graph.ops[index] for index in part.ops if graph.ops[index].kind not in VIEWS and index not in graph.folded]
+    moved = [graph.ops[index] for index in part.ops if graph.ops[index].kind not in VIEWS and index not in graph.unneeded]
     if not all(op.kind in _COPIES or output_elements(graph, op) == 1 for op in moved):
         return False
     return sum(cpu_cycles(graph, op, cpu) for op in moved) < cpu.cycles_around_job if moved else True
@@ -56,11 +57,18 @@ def without_idle_jobs(model: Model, placement: Placement, cpu: Cpu) -> Placement
     }
     if all(op.violations or (op.graph, op.index) in kept for op in placement.ops):
         return placement
-    ops = tuple(op if op.violations or (op.graph, op.index) in kept else _kept_back(op, cpu) for op in placement.ops)
+    unneeded = {(number, index) for number, graph in enumerate(model.graphs) for index in graph.unneeded}
+    ops = tuple(
+        op if op.violations or (op.graph, op.index) in kept else _kept_back(op, cpu, runs=(op.graph, op.index) not in unneeded)
+        for op in placement.ops
+    )
     return replace(placement, ops=ops)
 
 
-def _kept_back(op: OpPlacement, cpu: Cpu) -> OpPlacement:
+def _kept_back(op: OpPlacement, cpu: Cpu, *, runs: bool) -> OpPlacement:
+    if not runs:
+        message = f"{op.kind} is left out: its result is known before the model runs, or nobody reads it"
+        return replace(op, violations=(Violation(RULE, message, "work for the NPU", "left out"),))
     message = (
         f"{op.kind} computes nothing or one value, and no operator that computes can share its job: a job of its own would "
         f"only copy, and cost the CPU the {cpu.cycles_around_job} cycles around a job"

@@ -92,8 +92,8 @@ def partition(graph: Graph, accepted: Collection[int]) -> list[Partition]:
 
 
 def steps_of(graph: Graph) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Input and output tensors of each operator; none of those that were folded, for which nobody waits."""
-    return [((), ()) if index in graph.folded else (op.inputs, op.outputs) for index, op in enumerate(graph.ops)]
+    """Input and output tensors of each operator; none of those that need not run, for which nobody waits."""
+    return [((), ()) if index in graph.unneeded else (op.inputs, op.outputs) for index, op in enumerate(graph.ops)]
 
 
 def partition_nodes(

@@ -15,6 +15,9 @@ import yaml
 from npu.errors import ConfigError
 from npu.hardware.limits import MAX_NESTING, WIDEST_BITS
 
+_MUCH_TOO_DEEP = "exceeded maximum nesting depth"
+"""What libyaml says, from 0.2.6 on, of more than 1,000 levels: it looks ahead before it tells of the first."""
+
 
 def parse(text: str, where: str) -> Any:
     """What a text holds. ConfigError with the line, if it is no YAML or not safe to build."""
@@ -25,6 +28,8 @@ def parse(text: str, where: str) -> Any:
         raise ConfigError(f"{_at_line(where, error.line)}: {error}") from error
     except yaml.MarkedYAMLError as error:
         place = where if error.problem_mark is None else _at_line(where, error.problem_mark.line + 1)
+        if error.problem == _MUCH_TOO_DEEP:
+            raise ConfigError(_too_deep(place)) from error
         raise ConfigError(f"{place}: must be valid YAML, got: {error.problem or _one_line(error)}") from error
     except yaml.reader.ReaderError as error:
         raise ConfigError(f"{where}: must be text, got character {error.character:#x} at {error.position}") from error
@@ -68,7 +73,11 @@ def _refuse_dangerous_events(text: str, where: str) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > MAX_NESTING:
-            raise ConfigError(f"{_line_of(event, where)}: must not nest deeper than {MAX_NESTING} levels")
+            raise ConfigError(_too_deep(_line_of(event, where)))
+
+
+def _too_deep(place: str) -> str:
+    return f"{place}: must not nest deeper than {MAX_NESTING} levels"
 
 
 def _line_of(event: yaml.Event, where: str) -> str:

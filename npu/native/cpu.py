@@ -58,11 +58,19 @@ class CpuTier:
         return "avx512bw" in self.needs
 
     @property
+    def lanes(self) -> int:
+        """Lanes of 32 bits in a vector register."""
+        return 16 if self.has_byte_masks else 8 if "avx2" in self.needs else 4
+
+    @property
+    def wide_registers(self) -> int:
+        """How many vectors of 16 such lanes all registers hold."""
+        return (32 if self.has_byte_masks or self.machine == AARCH64 else 16) * self.lanes // 16
+
+    @property
     def packed_lanes(self) -> int:
         """Lanes of 32 bits in the vectors that instructions pack with saturation (packssdw, packsswb); 0 without any."""
-        if self.machine != X86_64:
-            return 0
-        return 16 if self.has_byte_masks else 8 if "avx2" in self.needs else 4
+        return self.lanes if self.machine == X86_64 else 0
 
 
 _V3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")

@@ -29,11 +29,16 @@ SHORTS = ir.VectorType(ir.IntType(16), 32)
 FLOATS = ir.VectorType(FLOAT, 16)
 DOUBLES = ir.VectorType(ir.DoubleType(), 16)
 MASK = ir.VectorType(ir.IntType(1), 16)
-_MANGLED = {str(FLOATS): "v16f32", str(LANES): "v16i32", str(BYTES): "v16i8", str(DOUBLES): "v16f64"}
+_MANGLED = {str(FLOAT): "f32", str(INT): "i32", str(BYTE): "i8", str(ir.DoubleType()): "f64"}
 _DOT = "llvm.x86.avx512.vpdpbusd.512"
 _SIGNED_DOT = "llvm.aarch64.neon.sdot.v4i32.v16i8"
 
 Body = Callable[[IrValue, list[IrValue]], list[IrValue]]
+
+
+def _mangled(kind: ir.VectorType) -> str:
+    """A type as LLVM has it in the names of its functions."""
+    return f"v{kind.count}{_MANGLED[str(kind.element)]}"
 
 
 class Emitter:
@@ -95,8 +100,8 @@ class Emitter:
     def load_masked(self, kind: ir.Type, address: IrValue, mask: IrValue) -> IrValue:
         """The lanes of a mask, zero in the others, without touching the memory of those."""
         pointer = self.b.inttoptr(address, kind.as_pointer())
-        name = f"llvm.masked.load.{_MANGLED[str(kind)]}.p0"
-        function = self.function(name, ir.FunctionType(kind, [pointer.type, INT, MASK, kind]))
+        name = f"llvm.masked.load.{_mangled(kind)}.p0"
+        function = self.function(name, ir.FunctionType(kind, [pointer.type, INT, mask.type, kind]))
         return self.b.call(function, [pointer, ir.Constant(INT, 1), mask, ir.Constant(kind, None)])
 
     def store(self, value: IrValue, address: IrValue) -> None:
@@ -104,19 +109,20 @@ class Emitter:
 
     def store_first(self, value: IrValue, address: IrValue, count: IrValue) -> None:
         """Store the first `count` lanes and touch nothing else, so that threads may write neighbours."""
-        with self.b.if_else(self.b.icmp_signed("<", count, self.word(16))) as (partial, whole):
+        lanes = value.type.count
+        with self.b.if_else(self.b.icmp_signed("<", count, self.word(lanes))) as (partial, whole):
             with partial:
                 if value.type == BYTES and not current().has_byte_masks:
                     self._store_pieces(value, address, count)
                 else:
-                    self._store_masked(value, address, self.first_lanes(count))
+                    self._store_masked(value, address, self.first_lanes(count, lanes))
             with whole:
                 self.store(value, address)
 
     def _store_masked(self, value: IrValue, address: IrValue, mask: IrValue) -> None:
         pointer = self.b.inttoptr(address, value.type.as_pointer())
-        name = f"llvm.masked.store.{_MANGLED[str(value.type)]}.p0"
-        kind = ir.FunctionType(ir.VoidType(), [value.type, pointer.type, INT, MASK])
+        name = f"llvm.masked.store.{_mangled(value.type)}.p0"
+        kind = ir.FunctionType(ir.VoidType(), [value.type, pointer.type, INT, mask.type])
         self.b.call(self.function(name, kind), [value, pointer, ir.Constant(INT, 1), mask])
 
     def _store_pieces(self, value: IrValue, address: IrValue, count: IrValue) -> None:
@@ -129,26 +135,22 @@ class Emitter:
                 self.store(self.b.trunc(rest, ir.IntType(8 * size)), self.b.add(address, at))
             at = self.b.add(at, bit)
 
-    def first_lanes(self, count: IrValue) -> IrValue:
+    def first_lanes(self, count: IrValue, lanes: int = 16) -> IrValue:
         """The mask of the first `count` lanes."""
-        return self.b.icmp_signed("<", ir.Constant(LANES, list(range(16))), self.splat_word(count))
+        numbers = ir.Constant(ir.VectorType(INT, lanes), list(range(lanes)))
+        return self.b.icmp_signed("<", numbers, self.splat(self.b.trunc(count, INT), lanes))
 
-    def splat(self, scalar: IrValue) -> IrValue:
-        kind = ir.VectorType(scalar.type, 16)
+    def splat(self, scalar: IrValue, lanes: int = 16) -> IrValue:
+        kind = ir.VectorType(scalar.type, lanes)
         one = self.b.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(INT, 0))
-        return self.b.shuffle_vector(one, one, ir.Constant(LANES, [0] * 16))
+        return self.b.shuffle_vector(one, one, ir.Constant(ir.VectorType(INT, lanes), [0] * lanes))
 
     def splat_word(self, value: IrValue) -> IrValue:
         return self.splat(self.b.trunc(value, INT))
 
-    def splat_float(self, value: IrValue) -> IrValue:
+    def splat_float(self, value: IrValue, lanes: int = 16) -> IrValue:
         """A float32 whose bits are the low half of a word."""
-        return self.splat(self.b.bitcast(self.b.trunc(value, INT), FLOAT))
-
-    def splat_pair(self, value: IrValue) -> IrValue:
-        """A word in 8 lanes."""
-        one = self.b.insert_element(ir.Constant(PAIRS, ir.Undefined), value, ir.Constant(INT, 0))
-        return self.b.shuffle_vector(one, one, ir.Constant(ir.VectorType(INT, 8), [0] * 8))
+        return self.splat(self.b.bitcast(self.b.trunc(value, INT), FLOAT), lanes)
 
     def products(self, a: IrValue, m: IrValue) -> tuple[IrValue, IrValue]:
         """64-bit products of even and odd lanes."""
@@ -182,11 +184,15 @@ class Emitter:
             return self.b.add(self.dot_signed(total, moved, signed), corrected)
         if current().has_dot_product:
             return self.call(_DOT, total, unsigned, signed)
-        for byte in range(4):
-            left = self.b.and_(self.b.lshr(unsigned, self.constant(8 * byte)), self.constant(255))
-            right = self.b.ashr(self.b.shl(signed, self.constant(24 - 8 * byte)), self.constant(24))
-            total = self.b.add(total, self.b.mul(left, right))
+        for half in range(2):
+            total = self.add_pairs(total, self.byte_pairs(unsigned, half, is_signed=False), self.byte_pairs(signed, half))
         return total
+
+    def byte_pairs(self, lanes: IrValue, half: int, *, is_signed: bool = True) -> IrValue:
+        """Of the four bytes of each lane the first and third, or the second and fourth, as 16-bit numbers."""
+        eight, pairs = ir.Constant(SHORTS, [8] * 32), self.b.bitcast(lanes, SHORTS)
+        shifted = pairs if half else self.b.shl(pairs, eight)
+        return (self.b.ashr if is_signed else self.b.lshr)(shifted, eight)
 
     def dot_signed(self, total: IrValue, a: IrValue, b: IrValue) -> IrValue:
         """Each lane of `total` plus four products of signed bytes, modulo 2**32, by the instruction for it (sdot)."""
@@ -202,11 +208,9 @@ class Emitter:
     def interleave(self, parts: list[IrValue]) -> IrValue:
         """Up to four vectors of 16 bytes as the bytes of 16 lanes, the first lowest; missing ones are undefined."""
         parts = [*parts, *[ir.Constant(BYTES, ir.Undefined)] * (4 - len(parts))]
-        order = ir.Constant(ir.VectorType(INT, 32), list(range(32)))
-        halves = [self.b.shuffle_vector(parts[k], parts[k + 1], order) for k in (0, 2)]
-        places = [16 * part + lane for lane in range(16) for part in range(4)]
-        whole = self.b.shuffle_vector(*halves, ir.Constant(ir.VectorType(INT, 64), places))
-        return self.b.bitcast(whole, LANES)
+        of_shorts = ir.VectorType(ir.IntType(16), 16)
+        halves = [self.b.bitcast(self.in_turn(*parts[k : k + 2]), of_shorts) for k in (0, 2)]
+        return self.b.bitcast(self.in_turn(*halves), LANES)
 
     def narrow(self, four: list[IrValue]) -> IrValue:
         """The lanes of four vectors one after the other as 64 signed bytes, saturated."""
@@ -236,15 +240,22 @@ class Emitter:
         order = [place + count * side for place in places for side in (0, 1)]
         return self.b.shuffle_vector(a, b, ir.Constant(ir.VectorType(INT, count), order))
 
+    def in_turn(self, a: IrValue, b: IrValue) -> IrValue:
+        """The elements of two vectors in turn."""
+        count = a.type.count
+        places = [count * side + k for k in range(count) for side in (0, 1)]
+        return self.b.shuffle_vector(a, b, ir.Constant(ir.VectorType(INT, 2 * count), places))
+
     def add_pairs(self, total: IrValue, first: IrValue, second: IrValue) -> IrValue:
-        """total + first[2 * k] * second[2 * k] + first[2 * k + 1] * second[2 * k + 1], of 32 signed 16-bit numbers.
+        """total + first[2 * k] * second[2 * k] + first[2 * k + 1] * second[2 * k + 1], of signed 16-bit numbers.
 
         In this form LLVM finds the instruction that nearly every CPU has (pmaddwd).
         """
-        kind = ir.VectorType(INT, 32)
+        count = first.type.count
+        kind, lanes = ir.VectorType(INT, count), ir.VectorType(INT, count // 2)
         products = self.b.mul(self.b.sext(first, kind), self.b.sext(second, kind))
         even, odd = (
-            self.b.shuffle_vector(products, products, ir.Constant(LANES, list(range(start, 32, 2)))) for start in (0, 1)
+            self.b.shuffle_vector(products, products, ir.Constant(lanes, list(range(start, count, 2)))) for start in (0, 1)
         )
         return self.b.add(total, self.b.add(even, odd))
 

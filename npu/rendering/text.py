@@ -12,6 +12,7 @@ from npu.rendering.styled import StyledText
 from npu.rendering.tables import count, kib
 from npu.rendering.terminal import WIDEST_TEXT
 from npu.reports.check_report import CheckReport, Crossing, OperatorCheck
+from npu.tabular import as_ranges
 
 _STYLES = {"npu": "green", "xnnpack": "yellow", "reference": "red"}
 _MOST_REMEDIES = 8
@@ -149,7 +150,7 @@ def _partitions(report: CheckReport, width: int) -> Iterable[StyledText]:
     yield StyledText("NPU partitions", style="bold")
     handed = facts.crossing_lists(report)
     for part, (number, reads, writes) in zip(report.partitions, handed, strict=True):
-        members = _ranges(list(part.operators))
+        members = as_ranges(part.operators)
         where = f" of subgraph {part.graph}" if part.graph else ""
         word = "operator" if len(part.operators) == 1 else "operators"
         yield from _wrapped(
@@ -172,17 +173,6 @@ def _sum(crossings: Sequence[Crossing]) -> str:
 def _numbers(names: list[str]) -> str:
     shown = ", ".join(names[:_MOST_NUMBERS])
     return shown + (f" and {len(names) - _MOST_NUMBERS} more" if len(names) > _MOST_NUMBERS else "")
-
-
-def _ranges(numbers: list[int]) -> str:
-    """Ascending numbers with runs written as first-last."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
 
 
 def _remedies(report: CheckReport, width: int) -> Iterable[StyledText]:

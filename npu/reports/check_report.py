@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -22,7 +22,7 @@ from constraints.xnnpack import XnnpackSwitches, xnnpack_profile
 from npu.graph.consistency import defects_of, without_inconsistent
 from npu.graph.cpu_cost import cpu_cycles
 from npu.graph.ethos_u import Input, is_npu_job
-from npu.graph.graph import ABSENT, Graph, Model, Tensor
+from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
 from npu.graph.idle import RULE as IDLE
 from npu.graph.idle import without_idle_jobs, working_partitions
 from npu.graph.partition import Partition, partition
@@ -301,12 +301,9 @@ class _GraphCheck:
         placed = placement.by_index(number)
         self.placed = [_as_found(graph, placed[index]) for index in range(len(graph.ops))]
         ratio = variant.system.clock_hz / variant.cpu.clock_hz
-        self.macs = [max(macs(graph, op), 0) for op in graph.ops]
-        gone = graph.folded if any(op.device is Device.NPU for op in placement.ops) else ()  # with nothing compiled they stay
-        self.cpu_cycles = [
-            0 if index in gone else round(cpu_cycles(graph, op, variant.cpu) * ratio) for index, op in enumerate(graph.ops)
-        ]
-        self.npu_cycles = [npu_cycles(graph, op, variant) for op in graph.ops]
+        self.macs = self._of_needed(lambda op: max(macs(graph, op), 0))
+        self.cpu_cycles = self._of_needed(lambda op: round(cpu_cycles(graph, op, variant.cpu) * ratio))
+        self.npu_cycles = self._of_needed(lambda op: npu_cycles(graph, op, variant))
         takes_part = placement.profile != XNNPACK
         self.on_npu = frozenset(
             index for index, placement in enumerate(self.placed) if takes_part and placement.device is Device.NPU
@@ -322,6 +319,10 @@ class _GraphCheck:
         self.times = measured.times if measured is not None and number == 0 else {}
         self.absorbed = measured.absorbed if measured is not None and number == 0 else {}
         self._delegate = xnnpack_profile(XnnpackSwitches(floating=True, qs8=True, qu8=True, variables=True))
+
+    def _of_needed(self, cost: Callable[[Op], int]) -> list[int]:
+        """A cost of every operator, 0 for those that need not run."""
+        return [0 if index in self.graph.unneeded else cost(op) for index, op in enumerate(self.graph.ops)]
 
     def _split(self, accepted: Collection[int]) -> list[Partition]:
         if self._keeps_idle_jobs:

@@ -162,7 +162,8 @@ def _source_operator(graph: Graph, placement: OpPlacement, absorbed_into: int | 
     op = graph.ops[placement.index]
     name = graph.tensors[op.outputs[0]].name if op.outputs else ""
     device = "npu" if placement.device is Device.NPU else "cpu"
-    return SourceOperator(placement.index, op.name, name, device, macs(graph, op), placement.violations, absorbed_into)
+    work = 0 if placement.index in graph.unneeded else macs(graph, op)
+    return SourceOperator(placement.index, op.name, name, device, work, placement.violations, absorbed_into)
 
 
 def _parse(stored: bytes, name: str, compiled_ops: int) -> OperatorMap:

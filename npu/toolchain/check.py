@@ -16,7 +16,7 @@ from npu.progress import Progress
 from npu.reports.check_report import CheckReport, Measured, QualityGate, build_check_report, is_read_alone, settled
 from npu.runtime.absent import has_no_kernel
 from npu.toolchain.session import Session
-from npu.toolchain.sources import Source, contents, digest, folded, given, load, load_plain, model_name, parse
+from npu.toolchain.sources import Source, contents, digest, given, load, load_plain, model_name, parse, reduced
 from npu.toolchain.written import require_jobs, require_kernels
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def check(model: Source, session: Session) -> Placement:
         return check_model(source, profile=session.profile, variant=session.variant)
     if is_compiled_file(source):
         require_jobs(source, session.variant_of(source, model_name(model)))
-    return _placed(folded(source), session)
+    return _placed(reduced(source), session)
 
 
 def _placed(source: Model, session: Session) -> Placement:
@@ -58,12 +58,12 @@ def check_report(
     model that `compile` refuses for its memory or for an open shape, whose gate COMPILES fails and says why. ModelError for a
     model that nothing runs. Of a file that is compiled already, each NPU job is timed as a whole.
     """
-    from npu.toolchain.compile import signature_notes
+    from npu.toolchain.compile import signature_notes, unread_notes
 
     model = given(model)
     content = contents(model)
     source, name = parse(model, content), model_name(model)
-    notes = [*_compiled(source), *_without_kernel(source), *signature_notes(source)]
+    notes = [*_compiled(source), *_without_kernel(source), *signature_notes(source), *unread_notes(source)]
     if is_compiled_file(source):
         report = _report_of_file(model, source, session)
     elif is_compiled:
@@ -80,7 +80,7 @@ def _compiled_or_estimated(source: Model, name: str, session: Session, progress:
         try:
             return measured_report(source, name, session, progress)
         except (ModelError, CompileError) as error:
-            _placed(folded(source), session)
+            _placed(reduced(source), session)
             gates = (QualityGate(COMPILES, f"npu compile refuses the model: {error}"),)
     placement = check_model(source, profile=session.profile, variant=session.variant)
     return dataclasses.replace(build_check_report(source, placement, name, session.variant), gates=gates)
@@ -138,7 +138,7 @@ def measured_report(source: Model, name: str, session: Session, progress: Progre
     """The report of a model that is compiled and timed for it; operators that do not fit the memory are on the CPU."""
     from npu.toolchain.compile import compile_in_session
 
-    source = folded(source)
+    source = reduced(source)
     compilation = compile_in_session(source, name, session, progress=progress)
     require_kernels(compilation.compiled_model.source, compilation.compiled_model.placement)
     return build_check_report(source, compilation.compiled_model.placement, name, session.variant, _measured(compilation))

@@ -19,6 +19,7 @@ from npu.errors import CompileError
 from npu.files import write_atomically
 from npu.graph.graph import Model
 from npu.graph.input_shapes import require_static, with_input_shapes
+from npu.graph.unread import unread_operators
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.isa.weight_stream.encode import Encoder
@@ -27,10 +28,10 @@ from npu.progress import Progress
 from npu.records import dataclass
 from npu.reports.operator_map import METADATA_NAME, OperatorMap, hardware_names, map_of_compiled
 from npu.reports.report import Report, compile_report, hardware_digest, memory_of_file
-from npu.tabular import Record, Tabular
+from npu.tabular import Record, Tabular, as_ranges
 from npu.tflite.writer import write_model
 from npu.toolchain.session import DEFAULT_PROFILE, Session
-from npu.toolchain.sources import Source, contents, digest, folded, given, load_plain, model_name
+from npu.toolchain.sources import Source, contents, digest, given, load_plain, model_name, reduced
 from npu.toolchain.written import verify_runs
 from sim.container import CompiledFile
 
@@ -130,7 +131,7 @@ def compile(
     compilation = compile_in_session(source, name, session, progress=progress, observers=observers)
     compiled = compilation.written(name)
     verify_runs(compilation.model, source, name, compilation.file)
-    notes = (*(compiled.summary.notes or ()), *signature_notes(source)) or None
+    notes = (*(compiled.summary.notes or ()), *signature_notes(source), *unread_notes(source)) or None
     return dataclasses.replace(compiled, summary=dataclasses.replace(compiled.summary, notes=notes), source=content)
 
 
@@ -177,7 +178,7 @@ def compile_in_memory(
     """The compilation of a model, on the variant of `chooser`."""
     require_static(source)
     variant = chooser.variant
-    source = folded(source)
+    source = reduced(source)
     placement = check_model(source, profile=profile, variant=variant)
     compiled = compile_model(
         source, placement, chooser, goal=goal, lstm_gates=lstm_gates, progress=progress, observers=observers, encoder=encoder
@@ -196,6 +197,15 @@ def signature_notes(model: Model) -> Iterator[str]:
         defect = signature.defect(model.graphs[signature.graph])
         if defect is not None:
             yield f"signature '{signature.key}' cannot be called and is left out of the compiled file: {defect}"
+
+
+def unread_notes(model: Model) -> Iterator[str]:
+    """What to say of operators of a model as given that no output depends on."""
+    for number, graph in enumerate(model.graphs):
+        unread = sorted(unread_operators(graph))
+        if unread:
+            where = f" of subgraph {number}" if number else ""
+            yield f"left out, since nobody reads their results: operator{'s'[: len(unread) - 1]} {as_ranges(unread)}{where}"
 
 
 def arena_notes(arena_bytes: int, budget: int) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from npu.errors import ModelError, stream_errors_at
 from npu.graph.ethos_u import is_compiled
 from npu.progress import Progress
-from npu.toolchain.compile import compile_in_session
+from npu.toolchain.compile import compile_in_session, unread_notes
 from npu.toolchain.origin import Origin, match_notes
 from npu.toolchain.session import Executable, Session
 from npu.toolchain.sources import Source, contents, digest, given, model_name, parse, settled
@@ -52,5 +52,5 @@ def _prepare(
     if origin != Origin():
         raise ModelError(f"{name}: --source and --debug-db are for compiled files, but this is a plain model")
     compilation = compile_in_session(source, name, session, progress=progress, with_weights=with_weights)
-    notes = (*compilation.gate_notes(), *(() if with_weights else (SIZES_ARE_ESTIMATES,)))
+    notes = (*compilation.gate_notes(), *unread_notes(source), *(() if with_weights else (SIZES_ARE_ESTIMATES,)))
     return Executable(compilation.file(), name, compilation.operators, key, notes)

@@ -11,9 +11,13 @@ from npu.executorch import is_pte
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
 from npu.graph.open_shapes import has_unsettled
+from npu.graph.unread import without_unread
 from npu.tflite.reader import bytes_of, read_model
 
 Source = str | Path | bytes
+
+_KNOWN_AHEAD = ("DENSIFY", "SHAPE")
+"""Operators that may have results which are known before the model runs."""
 
 
 def given(model: Source) -> Source:
@@ -95,13 +99,17 @@ def is_compiled_file(model: Source) -> bool:
     return is_compiled(load(model))
 
 
-def folded(source: Model) -> Model:
-    """The model with constants in place of what it computes of fixed shapes, and with the sizes that its entry leaves open.
+def reduced(source: Model) -> Model:
+    """The model as it is placed and compiled: with what need not run marked as such, and no open sizes in its entry.
 
-    Itself if it asks for no shape and declares those that it has.
+    What it computes of fixed shapes has become constants, and so have sparse weights. Itself if there is nothing of all that.
     """
-    if any(graph.folded for graph in source.graphs) or _is_settled(source):
+    if any(graph.unneeded for graph in source.graphs):
         return source
+    return without_unread(source if _is_settled(source) else _with_folded_shapes(source))
+
+
+def _with_folded_shapes(source: Model) -> Model:
     from npu.fixes.constants import with_folded_shapes  # imports the interpreter, which few models need here
 
     return with_folded_shapes(source)
@@ -117,5 +125,5 @@ def settled(source: Model) -> Model:
 
 
 def _is_settled(source: Model) -> bool:
-    asks = any(op.kind == "SHAPE" for graph in source.graphs for op in graph.ops)
+    asks = any(op.kind in _KNOWN_AHEAD for graph in source.graphs for op in graph.ops)
     return not asks and not has_unsettled(source.graphs[0])

@@ -76,7 +76,7 @@ class _Uses:
         self.producer = {t: i for i in ops for t in graph.ops[i].outputs}
         self.readers: dict[int, list[int]] = {t: [] for i in ops for t in (*graph.ops[i].inputs, *graph.ops[i].outputs)}
         for index, op in enumerate(graph.ops):
-            if not self.readers.keys().isdisjoint(op.inputs) and index not in graph.folded:
+            if not self.readers.keys().isdisjoint(op.inputs) and index not in graph.unneeded:
                 for tensor in op.inputs:
                     if tensor in self.readers:
                         self.readers[tensor].append(index)

@@ -35,7 +35,7 @@ def lower_partition(
     cells of `lstm_gates` TABLE: with the hardware's).
     Raises LoweringError for an operator that cannot be lowered.
     """
-    computed = [index for index in ops if index not in graph.folded]
+    computed = [index for index in ops if index not in graph.unneeded]
     for index in computed:
         lowering = LOWERED.get(graph.ops[index].kind)
         if lowering is None:

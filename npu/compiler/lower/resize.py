@@ -3,12 +3,14 @@
 By a factor f the reference kernel's weights are multiples of 1 / f (of 1 / 2f with half pixel centres), exact in its 10
 fractional bits. Means of f neighbours of the map upscaled f times have them too, for out[i] at in[i / f]. At half pixel centres
 the output lies between two of these: f + 1 neighbours, of which the first and the last count half. The last doubling is the
-hardware's, earlier ones are maps. The kernel rounds to nearest, ties away from zero, like an average pooling.
+hardware's, earlier ones are maps. The kernel rounds to nearest, ties away from zero, like an average pooling. Windows over the
+map before it take fewer products, but more operations: `npu.compiler.lower.resize_phases`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -18,6 +20,7 @@ from npu.compiler.ir import StepWeights, View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop, images, needed_after
 from npu.compiler.lower.pooling import mean_scale, repeat
+from npu.compiler.lower.resize_phases import phased_ways
 from npu.graph.attributes import ResizeBilinearOptions, ResizeNearestNeighborOptions
 from npu.graph.graph import Op
 from npu.isa.operations import IfmPadding, KernelWindow, PoolingMode, Rounding, Scale, Upscale
@@ -46,11 +49,18 @@ def lower_resize_bilinear(builder: Builder, op: Op) -> None:
     assert isinstance(options, ResizeBilinearOptions)
     if options.half_pixel_centers and options.align_corners:
         raise builder.error(op, "align_corners and half_pixel_centers must not both be true")
+    over_upscaled = _between if options.half_pixel_centers else _mean
     for x, y, factor in _enlargements(builder, op, aligned=options.align_corners):
-        if options.half_pixel_centers:
-            _between(builder, _doubled(builder, x, factor // 2), y, factor)
-        else:
-            _mean(builder, _doubled(builder, x, factor // 2), y, factor)
+        ways: list[Callable[[], None]] = [partial(_make_upscaled, builder, x, y, factor, over_upscaled)]
+        if not options.align_corners:
+            ways += phased_ways(builder, x, y, factor, half_pixel_centers=options.half_pixel_centers)
+        builder.make_cheapest(ways)
+
+
+def _make_upscaled(
+    builder: Builder, ifm: View, ofm: View, factor: int, make: Callable[[Builder, View, View, int], None]
+) -> None:
+    make(builder, _doubled(builder, ifm, factor // 2), ofm, factor)
 
 
 def lower_resize_nearest(builder: Builder, op: Op) -> None:

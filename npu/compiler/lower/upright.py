@@ -64,7 +64,7 @@ class _SequenceUses:
         self.producer = {tensor: index for index in ops for tensor in graph.ops[index].outputs}
         self.readers: dict[int, list[int]] = {}
         for index, op in enumerate(graph.ops):
-            for tensor in op.inputs if index not in graph.folded else ():
+            for tensor in op.inputs if index not in graph.unneeded else ():
                 self.readers.setdefault(tensor, []).append(index)
 
     def sole_reader(self, tensor: int) -> int | None:

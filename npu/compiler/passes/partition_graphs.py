@@ -29,5 +29,5 @@ def _nodes(graph: Graph, accepted: Sequence[int]) -> list[PlanNode]:
         if subset.delegated:
             nodes.append(PlanNode(subset.nodes, is_npu=True))
         else:
-            nodes += [PlanNode((index,)) for index in subset.nodes if index not in graph.folded]
+            nodes += [PlanNode((index,)) for index in subset.nodes if index not in graph.unneeded]
     return nodes

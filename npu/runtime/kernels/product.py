@@ -9,7 +9,7 @@ from npu.native.cpu import is_making
 from npu.native.kernel import kernel
 
 if is_making():
-    from npu.runtime.kernels.product_tiles import HEIGHT, LANES, tile
+    from npu.runtime.kernels.product_tiles import HEIGHT, LANES, MOST_VECTORS, tile
 
 _CONSTANT = ty.constant(ty.float32, 2)
 
@@ -26,7 +26,8 @@ def multiply_in_order(rows, weights, out):  # type: ignore[no-untyped-def]
                 for n in range(columns):
                     out[m, n] += rows[m, k] * weights[k, n]
         return
-    vectors, height = np.int64(2 if columns >= 2 * LANES else 1), np.int64(HEIGHT if count >= HEIGHT else 1)
+    vectors = np.int64(MOST_VECTORS if columns >= MOST_VECTORS * LANES else 1)
+    height = np.int64(HEIGHT if count >= HEIGHT else 1)
     a, b, c = np.int64(rows.ctypes.data), np.int64(weights.ctypes.data), np.int64(out.ctypes.data)
     # The last tiles lie over those before them, and give the same numbers.
     for start in range(0, columns, LANES * vectors):

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from npu.native.cpu import current
 from npu.native.emit import FLOAT, FLOATS, choice, function
 
 LANES = 16
-HEIGHT = 8
-"""Rows of a tile, of one or two vectors of columns: sums and weights fit 32 registers."""
+HEIGHT, MOST_VECTORS = {32: (8, 2), 8: (4, 1), 4: (1, 1)}[current().wide_registers]
+"""Rows of a tile and the vectors of its columns: sums that the registers hold beside weights, an input and a product."""
 
 
 def _tile(height, vectors):  # type: ignore[no-untyped-def]
@@ -36,5 +37,5 @@ def _tile(height, vectors):  # type: ignore[no-untyped-def]
     return function(f"product_in_order_{height}_{vectors}", 7, emit)
 
 
-tile = choice({10 * height + vectors: _tile(height, vectors) for height in (1, HEIGHT) for vectors in (1, 2)})
+tile = choice({10 * height + vectors: _tile(height, vectors) for height in {1, HEIGHT} for vectors in {1, MOST_VECTORS}})
 """By ten times the rows, plus the vectors of columns."""

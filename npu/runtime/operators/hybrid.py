@@ -47,7 +47,7 @@ def _asymmetric(row: Array) -> tuple[Array, np.float32, int]:
         -128 if candidate <= -128 else 127 if candidate >= 127 else int(np.sign(candidate) * np.floor(abs(candidate) + 0.5))
     )
     inverse = np.float32(1.0 / scale)
-    values = round_away(np.float32(zero_point) + row * inverse)
+    values = zero_point + round_away(row * inverse)  # in this order: a tie is one before the zero point is added
     return np.clip(values, -128, 127).astype(np.int8), np.float32(scale), zero_point
 
 

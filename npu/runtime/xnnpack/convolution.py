@@ -15,6 +15,7 @@ import numpy as np
 from npu.graph.attributes import Padding
 from npu.graph.shapes.common import window_extent
 from npu.layouts import HeightWidth
+from npu.native.cpu import current
 from npu.numerics.arrays import Array
 from npu.records import dataclass
 from npu.runtime.kernels.convolution import Window
@@ -239,8 +240,9 @@ class PackedConvolution(_Windowed):
 
     @property
     def is_flipped(self) -> bool:
-        """Tiles of one or two blocks of channels spend up to half of their time on it, for every output pixel and tap again."""
-        return self._sign != 0 and self._layout.groups <= _FEW_BLOCKS
+        """Tiles of one or two blocks of channels spend up to half of their time on it, for every output pixel and tap again;
+        not those of pairs, whose inputs are made ready first."""
+        return self._sign != 0 and self._layout.groups <= _FEW_BLOCKS and current().has_dot_product
 
     def bind(self) -> None:
         g, ifm = self._geometry, self.node.input(0).array
@@ -273,7 +275,7 @@ class Depthwise(_Windowed):
         self._depth, height, width, _ = given.weights.shape
         self._kernel = (height, width)
         a, weights = node.attributes, given.weights[..., 0]
-        is_plain = given.factors is not None and not given.weight_zero_point
+        is_plain = given.factors is not None and not given.weight_zero_point and current().has_dot_product
         self.by_rows = is_plain and self._kernel == (3, 3) and (a.stride_w, a.dilation_w_factor) == (1, 1)
         if self.by_rows:
             weights = np.pad(weights, ((0, 0), (0, 0), (0, 1)))

@@ -68,7 +68,7 @@ def share(row: Rows, threads: int, most: int) -> int:
     """The number of chunks of a job, at most `most`; the row says which."""
     kind, extent, blocks = int(row["kind"]), int(row["rows"]), int(row["groups"])
     is_product, pixels = kind <= r.GEMM_REAL, extent * max(int(row["width"]), 1)
-    chunks = fastest_chunks(threads, extent, tile_heights(blocks) if is_product and kind != r.GEMM_REAL else (1,), most)
+    chunks = fastest_chunks(threads, extent, tile_heights(kind, blocks) if is_product else (1,), most)
     if kind <= r.DEPTHWISE_BYTE:
         of_blocks = fastest_chunks(threads, blocks, (int(tile_width(blocks)),) if is_product else (1,), most)
         if of_blocks.time < chunks.time + (_GAIN if pixels < _FEW_PIXELS else -_LOSS):

@@ -28,7 +28,6 @@ _HAS_DENSE_COLUMNS = current().has_dot_product and current().has_byte_masks
 _PAIR_STARTS = (0, 1, -1, -2)
 """Where parts begin for which `spread` makes weights, in columns from the first of a pair."""
 _SPREAD_BYTES = 64 * len(_PAIR_STARTS)
-_SHORTS = ir.VectorType(ir.IntType(16), 16)
 
 
 class _Columns:
@@ -125,17 +124,13 @@ def _load_columns(e, padding, flip, start, step, columns):  # type: ignore[no-un
         yield e.b.xor(e.load(BYTES, address), flip)
 
 
-_IN_TURN = ir.Constant(ir.VectorType(ir.IntType(32), 32), [side * 16 + k for k in range(16) for side in (0, 1)])
-
-
 def _fetch_columns(e, padding, flip, start, step, *columns):  # type: ignore[no-untyped-def]
     parts = list(_load_columns(e, padding, flip, start, step, columns))
-    halves = [e.b.bitcast(e.b.shuffle_vector(parts[j], parts[j + 1], _IN_TURN), _SHORTS) for j in (0, 2)]
-    return e.b.bitcast(e.b.shuffle_vector(*halves, _IN_TURN), LANES)
+    return e.interleave(parts)
 
 
 def _fetch_pair(e, padding, flip, start, step, *columns):  # type: ignore[no-untyped-def]
-    return e.widened_inputs(e.b.shuffle_vector(*_load_columns(e, padding, flip, start, step, columns), _IN_TURN))
+    return e.widened_inputs(e.in_turn(*_load_columns(e, padding, flip, start, step, columns)))
 
 
 def _fetch_dense(e, outside, flips, start, mask, distance, inside):  # type: ignore[no-untyped-def]

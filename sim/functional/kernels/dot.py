@@ -109,7 +109,7 @@ def _pair_tile(height):  # type: ignore[no-untyped-def]
                 vectors = shuffled(e.load(LANES, values[0]), e.load(LANES, e.offset(values[0], 64)), together)
                 totals = values[1:]
                 for k in range(height):
-                    value = e.b.bitcast(e.b.xor(e.splat_pair(e.load(WORD, e.b.add(pixels[k], at))), flip), LANES)
+                    value = e.b.bitcast(e.b.xor(e.splat(e.load(WORD, e.b.add(pixels[k], at)), 8), flip), LANES)
                     for half in range(2):
                         totals[2 * k + half] = e.dot_inputs(totals[2 * k + half], value, vectors[half])
                 return [e.offset(values[0], 128), *totals]

@@ -116,7 +116,7 @@ def _operand(e, operand, flip, mode):  # type: ignore[no-untyped-def]
         return e.field(operand, r.OPERAND, name)
 
     zero_point, multiplier = e.splat_word(number("zero_point")), e.splat_word(number("multiplier"))
-    rounding, shift = e.splat_pair(number("rounding")), e.splat_pair(number("shift"))
+    rounding, shift = e.splat(number("rounding"), 8), e.splat(number("shift"), 8)
     last = [e.splat_word(number(name)) for name in ("rounding_term", "sign_mask", "right_shift")]
 
     def fetch(address):  # type: ignore[no-untyped-def]

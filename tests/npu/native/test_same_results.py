@@ -11,7 +11,7 @@ from npu.native import cpu
 from tests.support.processes import ROOT, python
 
 PROGRAM = """
-import hashlib, sys
+import hashlib, itertools, sys
 if sys.argv[1] == "plain":
     from tests.support import plain_kernels
     plain_kernels.install()
@@ -23,6 +23,17 @@ for target in ("ethos-u55-128", "ethos-u65-512"):
     result = npu.run(compiled)
     outputs = [array.tobytes() for array in result.outputs]
     print(*(hashlib.sha256(part).hexdigest() for part in (compiled, *outputs)), result.report.to_json())
+
+from tests.support.litert import random_inputs, run
+from tests.support.xnnpack import INT8, Layers, delegated
+
+for pixels, channels in itertools.product((1, 2, 3, 4, 5, 6, 7, 13), (3, 8, 16, 24, 33, 80)):
+    net = Layers(INT8, (1, 1, pixels, 20))
+    net.conv(channels)
+    net.depthwise(3)
+    content = net.build()
+    interpreter, _ = delegated(content, qs8=True)
+    print(pixels, channels, hashlib.sha256(run(interpreter, random_inputs(content, 0))[0].tobytes()).hexdigest())
 print("numba" in sys.modules, file=sys.stderr)
 """
 PLAIN = "plain"
@@ -30,7 +41,7 @@ PLAIN = "plain"
 
 @functools.cache
 def results(way: str) -> str:
-    """What the shipped model gives with the libraries of a tier, or with numba alone."""
+    """What the shipped model and layers of few pixels give with the libraries of a tier, or with numba alone."""
     done = python(PROGRAM, way, ROOT / "examples" / "digits.tflite", **({} if way == PLAIN else {"NPULAB_CPU": way}))
     assert (done.returncode, done.stderr) == (0, f"{way == PLAIN}\n")
     return done.stdout

@@ -123,3 +123,19 @@ def test_a_model_that_only_computes_shapes_gives_the_same() -> None:
     b.output(b.op("MUL", [doubled, doubled], (3,), I32, attributes=at.MulOptions()))
     content = b.build()
     _assert_exact(content, npu.compile(content))
+
+
+def test_a_shape_of_unknown_rank_stays_computed() -> None:
+    """Files of older converters declare no dimensions where they know none; LiteRT makes them when it runs."""
+    b = ModelBuilder()
+    x = b.input((1, 4, 6), DType.FLOAT32)
+    unknown = b.op("SIN", [x], (), DType.FLOAT32)
+    shape = b.op("SHAPE", [unknown], (), I32, attributes=at.ShapeOptions(I32))
+    begin, end, step = (b.constant(np.array([value], np.int32)) for value in (1, 2, 1))
+    sliced = at.StridedSliceOptions(shrink_axis_mask=1)
+    rows = b.op("STRIDED_SLICE", [shape, begin, end, step], (), I32, attributes=sliced)
+    b.output(b.op("MUL", [rows, rows], (), I32, attributes=at.MulOptions()))
+    content = b.build()
+    compiled = npu.compile(content)
+    assert npu.run(compiled.content).outputs[0] == 16
+    _assert_exact(content, compiled)

@@ -25,8 +25,7 @@ from sim.functional.prepared import Tier, prepare_stream, run_prepared
 from sim.memory import NpuMemory
 
 from tests.support.families import sibling
-
-TIERS = list(Tier)
+from tests.support.machine import TIERS
 
 
 def added(variant: Variant, tier: Tier) -> int:

@@ -18,6 +18,7 @@ from sim.machine import Machine
 from sim.memory import NpuMemory
 
 from tests.support.litert import random_inputs, run_reference
+from tests.support.machine import TIERS
 from tests.support.random_graphs import OPERATORS, cases, chains
 from tests.support.shared import shared_models
 from tests.support.vela import Job, compile_with_vela, only_job
@@ -89,7 +90,7 @@ def test_every_real_model_compiled_by_vela_equals_the_reference(name: str, targe
     assert_exact(shared_models()[name].read_bytes(), target)
 
 
-@pytest.mark.parametrize("tier", Tier)
+@pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("name", [name for name in GOLDEN if name in shared_models()])
 def test_a_file_that_arm_compiled_gives_the_outputs_that_arm_published(name: str, tier: Tier) -> None:
     path = shared_models()[name]

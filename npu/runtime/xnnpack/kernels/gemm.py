@@ -12,20 +12,29 @@ import numpy as np
 from llvmlite import ir
 
 from npu.native import types as ty
+from npu.native.cpu import current
 from npu.native.emit import BYTES, DOUBLES, FLOAT, FLOATS, INT, LANES, WORD, choice
 from npu.native.kernel import kernel
+from npu.numerics import pair_code
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.kernels.job_code import job_function
-from npu.runtime.xnnpack.kernels.tiles import HEIGHTS, LESS_TALL, tile_width
+from npu.runtime.xnnpack.kernels.pair_gemm import pair_gemm
+from npu.runtime.xnnpack.kernels.tiles import HEIGHTS, LESS_TALL, NARROW_HEIGHT, WIDEST, tile_width
 
-_FLOAT, _BYTE, _UNSIGNED, _REAL = range(4)
-"""Modes; `_UNSIGNED` is `_BYTE` for inputs whose `sign` is 0."""
-_STAGE_BYTES = (r.FLOAT_STAGE_BYTES, r.CHANNELS_BYTES, r.CHANNELS_BYTES, r.REAL_STAGE_BYTES)
+_FLOAT, _BYTE, _UNSIGNED, _REAL, _NARROW = range(5)
+"""Modes; `_UNSIGNED` is `_BYTE` for inputs whose `sign` is 0, `_NARROW` is `_FLOAT` of few channels."""
+_HAS_DOT_PRODUCT = current().has_dot_product
+_REGISTER_LANES = current().lanes
+_TYPES = ((FLOATS, FLOAT), (LANES, INT), (LANES, INT), (LANES, INT), (ir.VectorType(FLOAT, _REGISTER_LANES), FLOAT))
+_STAGE_BYTES = (r.FLOAT_STAGE_BYTES, r.CHANNELS_BYTES, r.CHANNELS_BYTES, r.REAL_STAGE_BYTES, r.FLOAT_STAGE_BYTES)
 
 
 def _tile(height, width, mode):  # type: ignore[no-untyped-def]
-    """Kernel of `width` blocks of 16 channels, `height` pixels at a time; at the end some are computed twice."""
-    lanes, element = (FLOATS, FLOAT) if mode == _FLOAT else (LANES, INT)
+    """Kernel of `width` blocks of 16 channels, `height` pixels at a time; at the end some are computed twice.
+
+    `_NARROW`: of one block only the channels of one register.
+    """
+    lanes, element = _TYPES[mode]
 
     def emit(e, args):  # type: ignore[no-untyped-def]
         row, weights, stage, out, tail, first, last = args
@@ -47,18 +56,19 @@ def _tile(height, width, mode):  # type: ignore[no-untyped-def]
                     totals, offset = list(values[1:]), e.b.shl(index, e.word(2))
                     vectors = [e.load(lanes, e.b.add(values[0], step)) for step in steps]
                     for k in range(height):
-                        value = e.splat(e.load(element, e.b.add(pixels[k], offset)))
-                        value = value if mode in (_FLOAT, _UNSIGNED) else e.b.xor(value, sign)
+                        value = e.splat(e.load(element, e.b.add(pixels[k], offset)), lanes.count)
+                        value = value if mode in (_FLOAT, _NARROW, _UNSIGNED) else e.b.xor(value, sign)
                         for n in range(width):
                             total = totals[k * width + n]
-                            totals[k * width + n] = (
-                                e.multiply_add(value, vectors[n], total) if mode == _FLOAT else e.dot(total, value, vectors[n])
-                            )
+                            if element is FLOAT:
+                                totals[k * width + n] = e.multiply_add(value, vectors[n], total)
+                            else:
+                                totals[k * width + n] = e.dot(total, value, vectors[n])
                     return [e.offset(values[0], 64), *totals]
 
                 return e.loop(length, carried, over_elements)
 
-            start = biases if mode == _FLOAT else _with_sums_of_pixels(e, row, biases, pixel, height)
+            start = biases if element is FLOAT else e.moved_biases(row, biases, pixel, height)
             totals = e.loop(segments, [weights, *start], over_segments)[1:]
             targets = [e.b.add(out, e.b.mul(out_step, e.offset(pixel, k))) for k in range(height)]
             _finish(e, row, mode, stages, tail, totals, targets)
@@ -70,40 +80,23 @@ def _tile(height, width, mode):  # type: ignore[no-untyped-def]
     return job_function(f"gemm_{height}_{width}_{mode}", 7, emit)
 
 
-def _with_sums_of_pixels(e, row, biases, pixel, height):  # type: ignore[no-untyped-def]
-    """Biases with what SUM_PIXELS made of each pixel, if it did."""
-    added, gap = e.of_row(row, "input", "input_step")
-    before = e.b.block
-    with e.b.if_then(e.b.icmp_signed("!=", gap, e.word(0))):
-        at = e.b.add(added, e.b.mul(gap, pixel))
-        sums = [e.splat(e.load(INT, e.b.add(at, e.b.mul(gap, e.word(k))))) for k in range(height)]
-        width = len(biases) // height
-        more = [e.b.add(bias, sums[k // width]) for k, bias in enumerate(biases)]
-        inside = e.b.block
-    phis = [e.b.phi(bias.type) for bias in biases]
-    for phi, plain, moved in zip(phis, biases, more, strict=True):
-        phi.add_incoming(plain, before)
-        phi.add_incoming(moved, inside)
-    return phis
-
-
 def _finish(e, row, mode, stages, tail, totals, targets):  # type: ignore[no-untyped-def]
     """Store the totals of some pixels, pixel after pixel."""
-    width, size = len(stages), 4 if mode == _FLOAT else 1
+    width, size = len(stages), 4 if mode in (_FLOAT, _NARROW) else 1
     places = [[e.offset(target, 16 * size * n) for target in targets] for n in range(width)]
     if mode in (_BYTE, _UNSIGNED):
         counts = [None] * (width - 1) + [tail]
         e.finish(row, [(stages[n], counts[n], totals[n::width], places[n]) for n in range(width)])
         return
-    final = _clamped(e, row) if mode == _FLOAT else _rounded(e, row)
+    final = _rounded(e, row) if mode == _REAL else _clamped(e, row, _TYPES[mode][0].count)
     for n in range(width):
         count = tail if n == width - 1 else e.word(16)
         for total, place in zip(totals[n::width], places[n], strict=True):
             e.store_first(final(total, stages[n]), place, count)
 
 
-def _clamped(e, row):  # type: ignore[no-untyped-def]
-    low, high = (e.splat_float(value) for value in e.of_row(row, "low", "high"))
+def _clamped(e, row, lanes):  # type: ignore[no-untyped-def]
+    low, high = (e.splat_float(value, lanes) for value in e.of_row(row, "low", "high"))
     return lambda total, stage: e.clamp_float(total, low, high)
 
 
@@ -124,18 +117,23 @@ def _rounded(e, row):  # type: ignore[no-untyped-def]
     return final
 
 
+_SINGLES = (1, 4, 8)
+"""Blocks of tiles of one pixel."""
+_WIDEST_SINGLE = _SINGLES[-1]
 _TALL, _LOWER, _MODE = 8, 4, 16
 """What a tall tile has more in its number than one of one pixel, then one that is less tall, and one of the next mode."""
 
 
 def _tiles():  # type: ignore[no-untyped-def]
     """By number: blocks less one, `_TALL`, `_MODE` times the mode."""
-    single = {_MODE * mode + width - 1: _tile(1, width, mode) for mode in (_FLOAT, _BYTE, _REAL) for width in (1, 4, 8)}
-    tall = [(mode, width) for mode in (_FLOAT, _BYTE, _UNSIGNED) for width in (1, 2, 3, 4) if mode != _UNSIGNED or width <= 2]
+    single = {_MODE * mode + width - 1: _tile(1, width, mode) for mode in (_FLOAT, _BYTE, _REAL) for width in _SINGLES}
+    widths = range(1, WIDEST + 1)
+    modes = (_FLOAT, _BYTE, _UNSIGNED) if _HAS_DOT_PRODUCT else (_FLOAT,)
+    tall = [(mode, width) for mode in modes for width in widths if mode != _UNSIGNED or width <= 2]
     tiles = {_MODE * mode + _TALL + width - 1: _tile(HEIGHTS[width - 1], width, mode) for mode, width in tall}
     lower = [(mode, width) for mode, width in tall if width >= LESS_TALL]
     less = {_MODE * mode + _TALL + _LOWER + width - 1: _tile(HEIGHTS[width - 1] - 1, width, mode) for mode, width in lower}
-    return single | tiles | less
+    return single | tiles | less | ({_MODE * _NARROW: _tile(NARROW_HEIGHT, 1, _NARROW)} if NARROW_HEIGHT else {})
 
 
 _multiply = choice(_tiles())
@@ -156,10 +154,13 @@ def _blocks(at, first, last, done, end):  # type: ignore[no-untyped-def]
     while done < end:
         left = end - done
         width = tile_width(left)
+        tail = row.tail if done + width == row.groups else np.int64(16)
         number, height = _MODE * mode + _TALL + width - 1, np.int64(HEIGHTS[width - 1])
-        if mode == _REAL or last - first < height:
-            width = np.int64(8 if left >= 8 else 4 if left >= 4 else 1)
+        if mode == _REAL or last - first < height or (mode == _BYTE and not _HAS_DOT_PRODUCT):
+            width = np.int64(_WIDEST_SINGLE if left >= _WIDEST_SINGLE else 4 if left >= 4 else 1)
             number = _MODE * mode + width - 1
+        elif NARROW_HEIGHT and mode == _FLOAT and tail <= _REGISTER_LANES and last - first >= NARROW_HEIGHT:
+            number = np.int64(_MODE * _NARROW)
         elif mode == _BYTE and row.sign == 0 and width <= 2:
             number = _MODE * _UNSIGNED + _TALL + width - 1
         elif width >= LESS_TALL and _computed(last - first, HEIGHTS[width - 1] - 1) < _computed(
@@ -176,7 +177,10 @@ def _blocks(at, first, last, done, end):  # type: ignore[no-untyped-def]
 def gemm(at, first, last):  # type: ignore[no-untyped-def]
     """The output pixels, or `by_blocks` the blocks of channels, `first` to `last` (exclusive) of the job at an address."""
     row = r.jobs_at(at)[0]
+    pixel, end_pixel, block, end_block = first, last, np.int64(0), row.groups
     if row.by_blocks:
-        _blocks(at, np.int64(0), row.rows, first, last)
+        pixel, end_pixel, block, end_block = np.int64(0), row.rows, first, last
+    if not _HAS_DOT_PRODUCT and row.kind == r.GEMM_BYTE and end_pixel - pixel >= pair_code.HEIGHT:
+        pair_gemm(at, pixel, end_pixel, block, end_block)
     else:
-        _blocks(at, first, last, np.int64(0), row.groups)
+        _blocks(at, pixel, end_pixel, block, end_block)

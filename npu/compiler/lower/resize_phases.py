@@ -1,0 +1,137 @@
+"""RESIZE_BILINEAR by a factor as windows of 2x2 elements over the map before it, each of which makes every f-th row and column.
+
+An output between two elements has weights a and b with a + b = f (2 f with half pixel centres) along an axis; all outputs that
+lie alike between their neighbours are one window. So an output takes 4 products, where windows over the upscaled map take
+f * f or more. Those of a row may be channels of one position: then f convolutions make the map, which for few channels writes
+long rows in place of single elements. Beyond the ends of the map its ends go on: the windows read a copy with them around it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.compiler.ir import StepWeights, Storage, View
+from npu.compiler.lower.builder import Builder
+from npu.compiler.lower.geometry import crop
+from npu.compiler.lower.pooling import mean_scale
+from npu.compiler.lower.windows import laid_out, spread
+from npu.compiler.memory import arena_budget
+from npu.isa.operations import KernelWindow
+from npu.records import dataclass
+
+_TAPS = 2
+_FEWEST_ELEMENTS = 1 << 11
+"""Of the map that is made: with less, what starts and ends an operation decides, of which estimates know little."""
+_FEW_CHANNELS, _MANY_CHANNELS = 8, 32
+"""Maps with less than a few are not in bricks of 16. Of many the products by 8 take no longer than writing to a far memory."""
+_MAPS = 3
+"""Maps of the size of the one that is made for which there must be room: it, what is made of it, and what else is kept."""
+_MOST_WEIGHTS = 1 << 19
+"""Of a convolution that makes the columns as channels: with more, almost all of its products are with zeros."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Blend:
+    """Outputs `factor` apart along an axis: the element at which the window of the first one starts, and its two weights."""
+
+    start: int
+    weights: tuple[int, int]
+
+
+def phased_ways(
+    builder: Builder, ifm: View, ofm: View, factor: int, *, half_pixel_centers: bool
+) -> Iterator[Callable[[], None]]:
+    """What makes the map `factor` times as high and wide; nothing where it is not that along both axes, or at a price."""
+    is_enlarged = (ifm.shape[0] * factor, ifm.shape[1] * factor) == ofm.shape[:2]
+    if not is_enlarged or not _pays(ofm, factor) or not _has_room(builder, ofm.storage, factor):
+        return
+    phases = list(_half_pixel_phases(factor) if half_pixel_centers else _plain_phases(factor))
+    depth, border = ifm.shape[2], int(half_pixel_centers)
+    yield partial(_make_apart, builder, ifm, ofm, phases, border)
+    if ofm.pitches[1] == depth and factor * depth * depth * _TAPS * (_TAPS + border) <= _MOST_WEIGHTS:
+        yield partial(_make_joined, builder, ifm, ofm, phases, border)
+
+
+def _pays(ofm: View, factor: int) -> bool:
+    """Whether the products that are saved are worth a map that cannot be made row by row, nor be in bricks.
+
+    Who reads it takes up to half as long again, which by 2 is more than the products of many channels.
+    """
+    return math.prod(ofm.shape) >= _FEWEST_ELEMENTS and (factor > 2 or ofm.shape[2] < _FEW_CHANNELS)
+
+
+def _has_room(builder: Builder, storage: Storage, factor: int) -> bool:
+    """Whether the map fits the memory as a whole: what has no room in fast memory is written there in stripes otherwise."""
+    mode = builder.variant.memory_mode
+    if not mode.has_separate_cache:
+        return not builder.saves_memory and _MAPS * storage.bytes <= arena_budget(builder.variant)
+    is_far = not storage.is_boundary and storage.bytes > mode.arena_cache_bytes
+    return not is_far or (factor > 4 and storage.shape[2] < _MANY_CHANNELS)
+
+
+def _plain_phases(factor: int) -> Iterator[_Blend]:
+    """Output f * i + p lies p / f behind element i."""
+    yield from (_Blend(0, (factor - part, part)) for part in range(factor))
+
+
+def _half_pixel_phases(factor: int) -> Iterator[_Blend]:
+    """Output f * i + p lies (2 p + 1 - f) / 2 f behind element i, which is element i + 1 behind the border."""
+    for part in range(factor):
+        start, behind = divmod(2 * part + 1 + factor, 2 * factor)
+        yield _Blend(start, (2 * factor - behind, behind))
+
+
+def _make_apart(builder: Builder, ifm: View, ofm: View, phases: Sequence[_Blend], border: int) -> None:
+    """A depthwise convolution for every phase of the rows and of the columns."""
+    height, width, depth = ifm.shape
+    source, factor = _bordered(builder, ifm, border), len(phases)
+    for (y, row), (x, column) in product(enumerate(phases), repeat=2):
+        plane = np.outer(row.weights, column.weights)
+        builder.convolve(
+            crop(source, (row.start, column.start, 0), (height + 1, width + 1, depth)),
+            spread(ofm, (y, x), (factor, factor), (height, width)),
+            _mean_weights(np.broadcast_to(plane[None, :, :, None], (depth, _TAPS, _TAPS, 1)), int(plane.sum())),
+            kernel=KernelWindow(_TAPS, _TAPS),
+            is_depthwise=True,
+        )
+
+
+def _make_joined(builder: Builder, ifm: View, ofm: View, phases: Sequence[_Blend], border: int) -> None:
+    """A convolution for every phase of the rows; those of the columns are channels, as they lie in memory."""
+    height, width, depth = ifm.shape
+    source, factor, taps = _bordered(builder, ifm, border), len(phases), _TAPS + border
+    columns = np.zeros((factor, taps), np.int64)
+    for part, column in enumerate(phases):
+        columns[part, column.start : column.start + _TAPS] = column.weights
+    for y, row in enumerate(phases):
+        planes = np.einsum("r,pc,oi->porci", row.weights, columns, np.eye(depth, dtype=np.int64))
+        builder.convolve(
+            crop(source, (row.start, 0, 0), (height + 1, source.shape[1], depth)),
+            laid_out(ofm, (y, 0), (height, width, factor * depth), (ofm.pitches[0] * factor, factor * depth)),
+            _mean_weights(planes.reshape(factor * depth, _TAPS, taps, depth), sum(row.weights) ** 2),
+            kernel=KernelWindow(_TAPS, taps),
+        )
+
+
+def _mean_weights(values: npt.NDArray[np.int64], total: int) -> StepWeights:
+    """Two roundings give the sum itself first; the other one takes ties away from zero, as the reference does."""
+    return StepWeights.unbiased(np.ascontiguousarray(values, np.int16), mean_scale(total))
+
+
+def _bordered(builder: Builder, ifm: View, before: int) -> View:
+    """The map with its last row and column twice, and its first ones too if `before` is 1."""
+    height, width, depth = ifm.shape
+    whole = builder.temporary("bordered", (height + before + 1, width + before + 1, depth), ifm.element)
+    builder.copy(ifm, crop(whole, (before, before, 0), ifm.shape))
+    for y, source in ((0, 0), (height + before, height - 1))[1 - before :]:
+        builder.copy(crop(ifm, (source, 0, 0), (1, width, depth)), crop(whole, (y, before, 0), (1, width, depth)))
+    column = (whole.shape[0], 1, depth)
+    for x, source in ((0, 1), (width + before, width + before - 1))[1 - before :]:
+        builder.copy(crop(whole, (0, source, 0), column), crop(whole, (0, x, 0), column))
+    return whole

@@ -1,0 +1,139 @@
+"""A resize as windows over the map before it: exact, and taken where it is cheaper than windows over the upscaled map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from npu.compiler.block_config import BlockChooser
+from npu.compiler.ir import ConvolutionStep, PoolingStep, Step
+from npu.compiler.lower import resize_phases
+from npu.compiler.lower.builder import Builder
+from npu.compiler.lower.partition import lower_partition
+from npu.graph import attributes as at
+from npu.graph.dtype import DType
+from npu.graph.graph import Graph
+from npu.hardware.catalogue import load_variant
+from npu.hardware.variant import Variant
+from npu.isa.operations import Upscale
+
+from tests.support.builder import ModelBuilder
+from tests.support.lowering import assert_exact
+
+WAYS = {"over the upscaled map": 0, "apart": 1, "joined": 2}
+SHAPES = {
+    "a map": (1, 5, 4, 3),
+    "a row": (1, 1, 6, 2),
+    "a column": (1, 3, 1, 5),
+    "one channel": (1, 4, 4, 1),
+    "two": (2, 3, 4, 17),
+}
+
+
+def _resize(before: tuple[int, ...], factor: int, *, half: bool, dtype: DType = DType.INT8) -> Graph:
+    b = ModelBuilder()
+    height, width = before[1] * factor, before[2] * factor
+    zero_point = 0 if dtype is DType.INT16 else 100
+    x = b.input(before, dtype, scale=0.1, zero_point=zero_point)
+    size = b.constant(np.array([height, width], np.int32))
+    after, options = (before[0], height, width, before[3]), at.ResizeBilinearOptions(half_pixel_centers=half)
+    b.output(b.op("RESIZE_BILINEAR", [x, size], after, dtype, 0.1, zero_point, attributes=options))
+    return b.graph()
+
+
+def _take(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """One way for all maps."""
+    monkeypatch.setattr(resize_phases, "_pays", lambda *_: True)
+    monkeypatch.setattr(resize_phases, "_has_room", lambda *_: True)
+
+    def take(self: Builder, ways: Sequence[Callable[[], None]]) -> None:
+        ways[number]()
+
+    monkeypatch.setattr(Builder, "make_cheapest", take)
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["plain", "half pixels"])
+@pytest.mark.parametrize("factor", [2, 4, 8])
+@pytest.mark.parametrize("way", ["apart", "joined"])
+def test_every_way_equals_the_reference(way: str, factor: int, monkeypatch: pytest.MonkeyPatch, *, half: bool) -> None:
+    _take(monkeypatch, WAYS[way])
+    for name, shape in SHAPES.items():
+        for dtype in (DType.INT8, DType.UINT8, DType.INT16):
+            graph = _resize(shape, factor, half=half, dtype=dtype)
+            info = np.iinfo(dtype.numpy)
+            values = np.random.default_rng(factor).integers(info.min, info.max + 1, shape).astype(dtype.numpy)
+            assert_exact(graph, [values], f"{name} of {dtype.name}")
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["plain", "half pixels"])
+@pytest.mark.parametrize("way", ["apart", "joined"])
+def test_every_pair_of_neighbours_equals_the_reference(way: str, monkeypatch: pytest.MonkeyPatch, *, half: bool) -> None:
+    """Two values side by side, all pairs of them: ties of both signs."""
+    _take(monkeypatch, WAYS[way])
+    pairs = np.stack(np.meshgrid(np.arange(-128, 128), np.arange(-128, 128))).reshape(2, -1).astype(np.int8)
+    values = pairs.T.reshape(1, 1, -1, 1)[:, :, : 1 << 12]
+    for factor in (2, 4):
+        assert_exact(_resize(values.shape, factor, half=half), [values])
+
+
+def _convolutions(shape: tuple[int, ...], factor: int, *, saves_memory: bool = False) -> list[ConvolutionStep]:
+    hardware = load_variant("ethos-u55-128")
+    graph, chooser = _resize(shape, factor, half=True), BlockChooser(hardware)
+    steps: Sequence[Step] = lower_partition(graph, [0], hardware, saves_memory=saves_memory, chooser=chooser).steps
+    return [step for step in steps if isinstance(step, ConvolutionStep)]
+
+
+CHOICES: dict[str, tuple[tuple[int, ...], int, int, bool, tuple[int, ...]]] = {
+    "few channels by 8": ((1, 32, 32, 3), 8, 8, False, (32, 32, 24)),
+    "many channels by 8": ((1, 16, 16, 64), 8, 64, True, (16, 16, 64)),
+    "few channels by 2": ((1, 32, 32, 2), 2, 2, False, (32, 32, 4)),
+}
+
+
+@pytest.mark.parametrize("case", CHOICES)
+def test_columns_become_channels_where_there_are_few(case: str) -> None:
+    """Convolutions, whether they are depthwise, and the map that each of them makes."""
+    shape, factor, count, is_depthwise, made = CHOICES[case]
+    steps = _convolutions(shape, factor)
+    assert [(step.is_depthwise, step.ofm.shape) for step in steps] == [(is_depthwise, made)] * count
+
+
+OVER_UPSCALED = {
+    "small": ((1, 4, 4, 3), 2),
+    "many channels by 2": ((1, 16, 16, 64), 2),
+    "without room in the arena": ((1, 32, 32, 64), 8),
+}
+
+
+@pytest.mark.parametrize("case", OVER_UPSCALED)
+def test_maps_that_cost_others_more_are_made_over_the_upscaled_one(case: str) -> None:
+    shape, factor = OVER_UPSCALED[case]
+    assert {step.kernel.height for step in _convolutions(shape, factor)} == {1, factor + 1}
+
+
+def test_with_little_memory_every_map_is_made_over_the_upscaled_one() -> None:
+    shape, factor, *_ = CHOICES["few channels by 8"]
+    assert {step.kernel.height for step in _convolutions(shape, factor, saves_memory=True)} == {1, factor + 1}
+
+
+def test_by_4_a_map_without_room_in_fast_memory_is_made_in_stripes() -> None:
+    """What leaves the job lies in the arena all the same; that of few channels by 8 has too many products."""
+    hardware = load_variant("ethos-u65-256")
+    near, far = ((1, 16, 16, 64), (1, 16, 16, 192))
+    assert [_apart(shape, 4, hardware) for shape in (near, far)] == [True, False]
+    assert _apart((1, 32, 32, 8), 8, hardware)
+
+
+def _apart(shape: tuple[int, ...], factor: int, hardware: Variant) -> bool:
+    """Whether a resize between two other operators is made without an upscaled map."""
+    b = ModelBuilder()
+    height, width = shape[1] * factor, shape[2] * factor
+    after, size = (1, height, width, shape[3]), b.constant(np.array([height, width], np.int32))
+    x = b.op("RELU", [b.input(shape, DType.INT8, scale=0.1)], shape, DType.INT8, 0.1)
+    options = at.ResizeBilinearOptions(half_pixel_centers=True)
+    y = b.op("RESIZE_BILINEAR", [x, size], after, DType.INT8, 0.1, attributes=options)
+    b.output(b.op("ABS", [y], after, DType.INT8, 0.1))
+    steps = lower_partition(b.graph(), [0, 1, 2], hardware, chooser=BlockChooser(hardware)).steps
+    return not any(step.upscale is Upscale.NEAREST for step in steps if isinstance(step, ConvolutionStep | PoolingStep))
