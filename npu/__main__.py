@@ -18,13 +18,10 @@ def program(*command: str) -> NoReturn:
     handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
     import sys
 
-    from npu.finder import find_quickly
     from npu.garbage import collect_rarely
-    from npu.packages import NAMES
     from npu.stand_ins import load_python
 
-    find_quickly(NAMES)  # before most is imported
-    collect_rarely()
+    collect_rarely()  # before most is imported
     load_python()
     from npu.cli.main import end, main
 

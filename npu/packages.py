@@ -8,7 +8,6 @@ from importlib.machinery import PathFinder
 
 _FOLDER = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 _OTHERS = ("sim", "constraints")
-NAMES = ("npu", *_OTHERS)
 
 
 def require_own_packages() -> None:
