@@ -15,8 +15,8 @@ GATE, ARGUMENTS, WORDS = 8, 16, 32
 """Words of a piece of work. The first: how often the gate was opened, or OVER; then whether it is open, and two for each who is
 inside; then what the work is."""
 OVER = -1
-_SPINS = 20_000
-"""How often a thread looks again, about 100 us, before it sleeps."""
+_SPINS = 200_000
+"""How often a thread looks again, about a millisecond, before it sleeps: one that is woken comes late."""
 _ONE_WHO_SLEEPS = 1 << 32
 """The high half of a number that threads wait for says how many of them sleep."""
 

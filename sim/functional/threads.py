@@ -8,14 +8,18 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.native.chunks import fastest_chunks
+from npu.native.cpu import current
 from npu.native.helpers import Helpers
 from npu.native.steps import make_steps
+from npu.numerics import pair_code
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.run import PADDING, PRODUCTS, help_shared, run_shared
 
-_SMALLEST_CHUNK = 1 << 12
-"""Work of a chunk in vector instructions of 16 lanes, about 0.6 us: less does not pay for taking it."""
-_SMALLEST_STREAM = 1 << 16
+_HAS_DOT_PRODUCT = current().has_dot_product
+_SMALLEST_CHUNK = 1 << (12 if _HAS_DOT_PRODUCT else 10)
+"""Work of a chunk in products of 4 inputs and 16 channels, about 0.6 us: less does not pay for taking it. Without an
+instruction for them they take four times as long."""
+_SMALLEST_STREAM = 16 * _SMALLEST_CHUNK
 """Work of all operations, about 10 us: with less, two threads are no faster than one."""
 _CHUNKS_PER_THREAD = 3
 _FEW_PIXELS = 64
@@ -24,7 +28,7 @@ _FEW_ROWS = 8
 """The same of a depthwise convolution."""
 _READING_ALL = 0.05
 """What it costs if every thread reads all weights, in the time of one."""
-_TILE = {1: 12, 2: 8, 3: 8, 4: 6}
+_TILE = {1: 12, 2: 8, 3: 8, 4: 6} if _HAS_DOT_PRODUCT else dict.fromkeys(range(1, 5), pair_code.HEIGHT)
 """Pixels of a tile by groups of channels: a smaller chunk would compute those of others."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu.native.chunks import fastest_chunks
+from npu.native.cpu import current
 from npu.native.helpers import Helpers
 from npu.native.steps import make_steps
 from npu.numerics.arrays import Array
@@ -15,11 +16,11 @@ from npu.runtime.xnnpack.kernels.tiles import tile_heights, tile_width
 from npu.runtime.xnnpack.memory import address
 from npu.runtime.xnnpack.operation import Rows, Words
 
-_SMALLEST_CHUNK = 2_000
-_SMALLEST_SHARED = 50_000
-_CHUNKS_PER_THREAD = 3
-"""Work is counted in vector operations of 16 lanes, roughly 0.15 ns each: chunks below 0.3 us, and lists of jobs below 8 us, do
-not pay for a hand-over."""
+_CHUNKS_PER_THREAD = 6
+_SMALLEST_CHUNK = 2_000 * current().lanes // 16
+_SMALLEST_SHARED = 25 * _SMALLEST_CHUNK
+"""Work is counted in vector operations of 16 lanes, roughly 0.15 ns each where a register has so many: chunks below 0.3 us, and
+lists of jobs below 8 us, do not pay for a hand-over."""
 _STORING = 4
 """What 16 results of a product cost beside its multiplications."""
 _MORE_WORK = {r.FLOAT_TANH: 12, r.SOFTMAX_ROWS: 20, r.MOVE: 6}
