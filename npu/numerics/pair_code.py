@@ -17,10 +17,6 @@ from llvmlite import ir
 
 from npu.native.emit import BYTE, INT, LANES, SHORTS
 
-HEIGHT = 4
-"""Pixels of a tile: with its sums for 16 channels, weights and an input, what 16 registers of 8 lanes hold."""
-PANEL_BYTES = 1 << 17
-"""Inputs that are made ready at a time, for all channels: what stays in the second-level cache beside the weights."""
 _SHORT = ir.IntType(16)
 
 

@@ -11,7 +11,7 @@ from npu.native.chunks import fastest_chunks
 from npu.native.cpu import current
 from npu.native.helpers import Helpers
 from npu.native.steps import make_steps
-from npu.numerics import pair_code
+from npu.numerics import pair_tiles
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.run import PADDING, PRODUCTS, help_shared, run_shared
 
@@ -28,7 +28,7 @@ _FEW_ROWS = 8
 """The same of a depthwise convolution."""
 _READING_ALL = 0.05
 """What it costs if every thread reads all weights, in the time of one."""
-_TILE = {1: 12, 2: 8, 3: 8, 4: 6} if _HAS_DOT_PRODUCT else dict.fromkeys(range(1, 5), pair_code.HEIGHT)
+_TILE = {1: 12, 2: 8, 3: 8, 4: 6} if _HAS_DOT_PRODUCT else dict.fromkeys(range(1, 5), pair_tiles.HEIGHT)
 """Pixels of a tile by groups of channels: a smaller chunk would compute those of others."""
 
 

@@ -14,7 +14,7 @@ from npu.native.cpu import current
 from npu.native.emit import WORD, choice
 from npu.native.kernel import keep, kernel
 from npu.numerics import pair_code
-from npu.numerics.pair_code import HEIGHT, PANEL_BYTES
+from npu.numerics.pair_tiles import HEIGHT, PANEL_BYTES
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.stage import stage_function
 

@@ -122,6 +122,24 @@ def test_a_run_imports_neither_llvm_nor_numba() -> None:
 
 
 @needs_linker
+def test_a_delegate_with_threads_imports_neither() -> None:
+    program = """
+import sys
+import numpy as np
+from tests.support.xnnpack import INT8, Layers, delegated
+net = Layers(INT8, (1, 40, 40, 16))
+net.conv(48)
+net.depthwise(3)
+interpreter, _ = delegated(net.build(), qs8=True, num_threads=2)
+interpreter.allocate_tensors()
+interpreter.invoke()
+print([name for name in ("llvmlite", "numba") if name in sys.modules])
+"""
+    done = python(program)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+@needs_linker
 def test_a_compilation_loads_no_openssl_until_digests_are_asked_for() -> None:
     asked = "print('_hashlib' in sys.modules, len(made.report.model_sha256))"
     program = f"import sys, npu; made = npu.compile(sys.argv[1]); {asked}"

@@ -15,7 +15,7 @@ from npu.native import types as ty
 from npu.native.cpu import current
 from npu.native.emit import BYTES, DOUBLES, FLOAT, FLOATS, INT, LANES, WORD, choice
 from npu.native.kernel import kernel
-from npu.numerics import pair_code
+from npu.numerics import pair_tiles
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.kernels.job_code import job_function
 from npu.runtime.xnnpack.kernels.pair_gemm import pair_gemm
@@ -180,7 +180,7 @@ def gemm(at, first, last):  # type: ignore[no-untyped-def]
     pixel, end_pixel, block, end_block = first, last, np.int64(0), row.groups
     if row.by_blocks:
         pixel, end_pixel, block, end_block = np.int64(0), row.rows, first, last
-    if not _HAS_DOT_PRODUCT and row.kind == r.GEMM_BYTE and end_pixel - pixel >= pair_code.HEIGHT:
+    if not _HAS_DOT_PRODUCT and row.kind == r.GEMM_BYTE and end_pixel - pixel >= pair_tiles.HEIGHT:
         pair_gemm(at, pixel, end_pixel, block, end_block)
     else:
         _blocks(at, pixel, end_pixel, block, end_block)

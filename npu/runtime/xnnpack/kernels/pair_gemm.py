@@ -10,7 +10,7 @@ from npu.native import types as ty
 from npu.native.emit import BYTE, WORD, choice
 from npu.native.kernel import keep, kernel
 from npu.numerics import pair_code
-from npu.numerics.pair_code import HEIGHT, PANEL_BYTES
+from npu.numerics.pair_tiles import HEIGHT, PANEL_BYTES
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.kernels.job_code import job_function
 

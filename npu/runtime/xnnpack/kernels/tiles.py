@@ -6,7 +6,7 @@ import numpy as np
 
 from npu.native.cpu import current
 from npu.native.kernel import Inlined
-from npu.numerics import pair_code
+from npu.numerics import pair_tiles
 from npu.runtime.xnnpack.kernels import row as r
 
 HEIGHTS = {32: (14, 12, 8, 6), 8: (6,), 4: (2,)}[current().wide_registers]
@@ -33,7 +33,7 @@ def tile_heights(kind: int, blocks: int) -> tuple[int, ...]:
     if kind == r.GEMM_REAL:
         return (1,)
     if kind == r.GEMM_BYTE and not current().has_dot_product:
-        return (pair_code.HEIGHT,)
+        return (pair_tiles.HEIGHT,)
     width = int(tile_width(blocks))
     height = HEIGHTS[width - 1]
     return (height, height - 1) if width >= LESS_TALL else (height,)
