@@ -148,11 +148,9 @@ def _emit_byte(taps, mode):  # type: ignore[no-untyped-def]
 
         def total_of(pointers):  # type: ignore[no-untyped-def]
             def inputs_of(g, several):  # type: ignore[no-untyped-def]
-                places = [4 * g.constant + k for k in range(several)] if known else []
-                known_places = [e.offset(pointers, _place(tap)) for tap in places]
-                at = e.b.add(pointers, e.b.shl(g, e.word(5)))
-                addresses = known_places or [e.offset(at, 8 * k) for k in range(several)]
-                columns = [e.load(BYTES, e.b.add(e.load(WORD, address), channel)) for address in addresses]
+                at = pointers if known else e.b.add(pointers, e.b.shl(g, e.word(5)))
+                places = [_place(4 * g.constant + k) if known else 8 * k for k in range(several)]
+                columns = [e.load(BYTES, e.b.add(e.load(WORD, at, place), channel)) for place in places]
                 return e.inputs(columns, flip, is_signed=mode == _SIGNED)
 
             totals = over_groups(begin, inputs_of)

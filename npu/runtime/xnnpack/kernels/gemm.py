@@ -14,7 +14,7 @@ from llvmlite import ir
 from npu.native import types as ty
 from npu.native.cpu import current
 from npu.native.emit import BYTES, DOUBLES, FLOAT, FLOATS, INT, LANES, WORD, choice
-from npu.native.kernel import kernel
+from npu.native.kernel import Inlined, kernel
 from npu.numerics import pair_tiles
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.kernels.job_code import job_function
@@ -145,6 +145,24 @@ def _computed(pixels, height):  # type: ignore[no-untyped-def]
     return (pixels + height - 1) // height * height
 
 
+@Inlined
+def _next_tile(row, mode, pixels, done, end):  # type: ignore[no-untyped-def]
+    """How many blocks of channels to take from `done` on, and the number of their tile."""
+    left = end - done
+    width = tile_width(left)
+    height, lower = np.int64(HEIGHTS[width - 1]), np.int64(HEIGHTS[width - 1] - 1)
+    if mode == _REAL or pixels < height or (mode == _BYTE and not _HAS_DOT_PRODUCT):
+        width = np.int64(_WIDEST_SINGLE if left >= _WIDEST_SINGLE else 4 if left >= 4 else 1)
+        return width, _MODE * mode + width - 1
+    is_narrow = done + width == row.groups and row.tail <= _REGISTER_LANES
+    if NARROW_HEIGHT and mode == _FLOAT and is_narrow and pixels >= NARROW_HEIGHT:
+        return width, np.int64(_MODE * _NARROW)
+    number = _MODE * (_UNSIGNED if mode == _BYTE and row.sign == 0 and width <= 2 else mode) + _TALL + width - 1
+    if width >= LESS_TALL and _computed(pixels, lower) < _computed(pixels, height):
+        number += _LOWER
+    return width, number
+
+
 @kernel(ty.void(ty.int64, ty.int64, ty.int64, ty.int64, ty.int64))
 def _blocks(at, first, last, done, end):  # type: ignore[no-untyped-def]
     """The blocks of channels `done` to `end` of the output pixels `first` to `last`."""
@@ -152,21 +170,7 @@ def _blocks(at, first, last, done, end):  # type: ignore[no-untyped-def]
     mode = np.int64(_FLOAT if row.kind == r.GEMM_FLOAT else _REAL if row.kind == r.GEMM_REAL else _BYTE)
     stage_bytes, size = np.int64(_STAGE_BYTES[mode]), np.int64(64 if mode == _FLOAT else 16)
     while done < end:
-        left = end - done
-        width = tile_width(left)
-        tail = row.tail if done + width == row.groups else np.int64(16)
-        number, height = _MODE * mode + _TALL + width - 1, np.int64(HEIGHTS[width - 1])
-        if mode == _REAL or last - first < height or (mode == _BYTE and not _HAS_DOT_PRODUCT):
-            width = np.int64(_WIDEST_SINGLE if left >= _WIDEST_SINGLE else 4 if left >= 4 else 1)
-            number = _MODE * mode + width - 1
-        elif NARROW_HEIGHT and mode == _FLOAT and tail <= _REGISTER_LANES and last - first >= NARROW_HEIGHT:
-            number = np.int64(_MODE * _NARROW)
-        elif mode == _BYTE and row.sign == 0 and width <= 2:
-            number = _MODE * _UNSIGNED + _TALL + width - 1
-        elif width >= LESS_TALL and _computed(last - first, HEIGHTS[width - 1] - 1) < _computed(
-            last - first, HEIGHTS[width - 1]
-        ):
-            number += _LOWER
+        width, number = _next_tile(row, mode, last - first, done, end)
         tail = row.tail if done + width == row.groups else np.int64(16)
         weights, stage = row.weights + done * row.weight_step, row.stage + done * stage_bytes
         _multiply(number, at, weights, stage, row.out + done * size, tail, first, last)
