@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
 
 from npu.records import dataclass
@@ -27,21 +27,19 @@ def plan_arena(lifetimes: Sequence[Lifetime]) -> tuple[Mapping[int, int], int]:
     The largest tensor first, each at the lowest offset where nothing that lives at the same time is: what TFLite's planner
     calls greedy by size. Equal sizes go in order of their first step.
     """
-    placed: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    placed: list[tuple[int, int, int, int]] = []
     offsets: dict[int, int] = {}
-    arena_bytes = 0
     for lifetime in sorted(lifetimes, key=lambda lifetime: (-lifetime.size, lifetime.first, lifetime.tensor)):
-        start, steps = 0, range(lifetime.first, lifetime.last + 1)
-        for begin, end in sorted({place for step in steps for place in placed[step]}):
-            if start + lifetime.size <= begin:
-                break
-            start = max(start, end)
+        start = 0
+        size, first, last = lifetime.size, lifetime.first, lifetime.last
+        for begin, end, other_first, other_last in placed:
+            if other_first <= last and first <= other_last:
+                if start + size <= begin:
+                    break
+                start = max(start, end)
         offsets[lifetime.tensor] = start
-        place = start, start + _aligned(lifetime.size)
-        arena_bytes = max(arena_bytes, place[1])
-        for step in steps:
-            placed[step].append(place)
-    return offsets, arena_bytes
+        insort(placed, (start, start + _aligned(size), first, last))
+    return offsets, max((end for _, end, _, _ in placed), default=0)
 
 
 def lifetimes(
