@@ -28,6 +28,13 @@ def logarithm(x, out):  # type: ignore[no-untyped-def]
         out[i] = np.log(x[i])
 
 
+@kernel(_UNARY, error_model="numpy")
+def inverse_square_root(x, out):  # type: ignore[no-untyped-def]
+    """1 / sqrt x, each rounded; infinite for 0."""
+    for i in range(x.size):
+        out[i] = np.float32(1) / np.sqrt(x[i])
+
+
 @kernel(_UNARY)
 def hyperbolic_tangent(x, out):  # type: ignore[no-untyped-def]
     """tanh x."""

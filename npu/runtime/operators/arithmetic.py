@@ -273,9 +273,11 @@ def _right_shift(x: Array, y: Array) -> Array:
 def _repeated_product(x: Array, exponent: int, out: Array) -> None:
     """out = x**exponent, as the kernel computes broadcast scalar exponents that are whole numbers: the square of half of it,
     times x if it is odd."""
-    out[...] = x if exponent else 1
+    if exponent < 2:
+        out[...] = x if exponent else 1
+    made = x
     for bit in f"{exponent:b}"[1:]:
-        np.multiply(out, out, out=out)
+        made = np.multiply(made, made, out=out)
         if bit == "1":
             np.multiply(x, out, out=out)
 

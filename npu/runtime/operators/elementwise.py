@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from npu.graph.dtype import DType
+from npu.native.kernel import Kernel
 from npu.numerics.arrays import Array
 from npu.numerics.scaling import quantize_multiplier
 from npu.runtime.implementation import Implementation
@@ -15,7 +16,15 @@ from npu.runtime.kernels import elementwise as ew
 from npu.runtime.kernels.integer_norm import inverse_square_roots
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.activation import through
-from npu.runtime.operators.common import INTEGER_RANGE, clipped, requantize, require_quantized, run_in_parts, scaled
+from npu.runtime.operators.common import (
+    INTEGER_RANGE,
+    bound_again,
+    clipped,
+    requantize,
+    require_quantized,
+    run_in_parts,
+    scaled,
+)
 from npu.runtime.operators.lut import is_8bit, run_8bit, run_16bit
 from npu.runtime.types import for_codes
 
@@ -42,19 +51,21 @@ def build_abs(node: OperatorNode) -> Run:
     return run_in_parts(node, quantized)
 
 
-def _tabulated(function: Unary, outside: int | None = None) -> Callable[[OperatorNode], Run]:
+def _tabulated(kernel: Kernel, outside: int | None = None) -> Callable[[OperatorNode], Run]:
     """A float function; quantized inputs go through a table of it."""
 
     def build(node: OperatorNode) -> Run:
-        dtype, output = node.input(0).dtype, node.output()
+        ifm, output = node.input(0), node.output()
+        dtype = ifm.dtype
         if dtype is DType.FLOAT32:
-            return run_in_parts(node, function)
+            return bound_again(kernel, (ifm, output), lambda: (ifm.array.reshape(-1), output.array.reshape(-1)))
 
         def table(x: Array) -> Array:
+            values = through(kernel, x)
             if outside is None:
-                return function(x)
+                return values
             limit = np.float32(output.scale) * np.float32(INTEGER_RANGE[dtype][outside] - output.zero_point)
-            return np.where(x > 0, function(x), limit).astype(np.float32)
+            return np.where(x > 0, values, limit).astype(np.float32)
 
         return run_8bit(node, table) if is_8bit(dtype) else run_16bit(node, table)
 
@@ -75,7 +86,7 @@ def _only_above_zero(node: OperatorNode, run: Run) -> Run:
     return checked
 
 
-_build_rsqrt = _tabulated(lambda x: np.float32(1) / np.sqrt(x), outside=1)
+_build_rsqrt = _tabulated(ew.inverse_square_root, outside=1)
 _RSQRT_BITS = 20
 """Fraction bits of an inverse square root before it is scaled."""
 
@@ -134,8 +145,8 @@ OPERATORS = (
     Implementation("SQUARE", _plain(lambda x: x * x), _FLOAT),
     Implementation("SQRT", build_sqrt, _TABULATED),
     Implementation("RSQRT", build_rsqrt, _TABULATED),
-    Implementation("EXP", _tabulated(lambda x: through(ew.exponential, x)), _TABULATED),
-    Implementation("LOG", _tabulated(lambda x: through(ew.logarithm, x), outside=0), _TABULATED),
+    Implementation("EXP", _tabulated(ew.exponential), _TABULATED),
+    Implementation("LOG", _tabulated(ew.logarithm, outside=0), _TABULATED),
     Implementation("SIN", _plain(lambda x: through(ew.sine, x)), _FLOAT_OR_HALF),
     Implementation("COS", _plain(lambda x: through(ew.cosine, x)), _FLOAT_OR_HALF),
     Implementation("CEIL", _plain(np.ceil), _FLOAT),

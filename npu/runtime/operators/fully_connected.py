@@ -7,8 +7,8 @@ interpreter's options ask for the integer roundings of the NPU and of tflite-mic
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from npu.graph.attributes import WeightsFormat
 from npu.graph.dtype import DType
 from npu.numerics.arrays import Array
 from npu.runtime.implementation import Implementation
-from npu.runtime.kernels.product import multiply_in_order
+from npu.runtime.kernels.product import dense_in_order, multiply_in_order
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.operators.common import (
     INTEGER_RANGE,
@@ -31,6 +31,8 @@ from npu.runtime.operators.common import (
 from npu.runtime.operators.convolution import filter_scales, products
 from npu.runtime.operators.hybrid import dequantize_rows, quantize_rows
 from npu.runtime.tensor import RuntimeTensor
+
+_NOTHING = np.empty(0, np.float32)
 
 
 def build_fully_connected(node: OperatorNode) -> Run:
@@ -60,26 +62,17 @@ def _float(node: OperatorNode) -> Run:
     ifm, weights, bias, output = node.input(0), node.input(1), node.optional(2), node.output()
     units, depth = weights.shape
     low, high = float_bounds(node, node.attributes.fused_activation_function)
-    matrix = np.empty((depth, units), np.float32)
+    turned = np.empty((depth, units), np.float32)
     if weights.is_constant:
-        matrix[...] = weights.array.T
+        turned[...] = weights.array.T
 
-    def arguments() -> tuple[Array, Array, Array]:
+    def arguments() -> tuple[Any, ...]:
         rows = ifm.array.reshape(-1, depth)
-        return rows, matrix, output.array.reshape(len(rows), units)
+        given = weights.array[:0] if weights.is_constant else weights.array
+        added = _NOTHING if bias is None else bias.array.reshape(-1)
+        return rows, given, turned, added, low, high, output.array.reshape(len(rows), units)
 
-    multiply = bound_again(multiply_in_order, (ifm, output), arguments)
-
-    def run() -> None:
-        if not weights.is_constant:
-            matrix[...] = weights.array.T
-        multiply()
-        sums = output.array.reshape(math.prod(output.shape[:-1]), units)
-        if bias is not None:
-            np.add(sums, bias.array.reshape(-1), out=sums)
-        sums.clip(low, high, out=sums)  # half the time of np.clip
-
-    return run
+    return bound_again(dense_in_order, [ifm, weights, output, *([] if bias is None else [bias])], arguments)
 
 
 def _centred(tensor: RuntimeTensor) -> Array:

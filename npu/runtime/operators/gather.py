@@ -26,10 +26,9 @@ def build_gather(node: OperatorNode) -> Run:
     def run() -> None:
         _check_indices(node, indices.array, ifm.shape[axis])
         outer = math.prod(ifm.shape[:batch])
-        x = ifm.array.reshape(outer, *ifm.shape[batch:])
-        chosen = indices.array.reshape(outer, *indices.shape[batch:])
-        parts = [np.take(x[i], chosen[i], axis=axis - batch) for i in range(outer)]
-        output.array[...] = np.asarray(parts, output.array.dtype).reshape(output.shape)
+        x, chosen, made = (one.array.reshape(outer, *one.shape[batch:]) for one in (ifm, indices, output))
+        for i in range(outer):
+            np.take(x[i], chosen[i], axis=axis - batch, out=made[i, ...], mode="clip")
 
     return run
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from npu.graph.shapes.parts import slice_box, strided_index
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
@@ -10,21 +12,22 @@ from npu.runtime.types import EVERY_NUMBER, for_codes
 
 
 def build_slice(node: OperatorNode) -> Run:
-    ifm, begin, size, output = node.input(0), node.input(1), node.input(2), node.output()
-
-    def run() -> None:
-        box = slice_box(ifm.shape, ints(begin), ints(size))
-        output.array[...] = ifm.array[tuple(slice(first, end) for first, end in box)]
-
-    return run
+    return _selection(node, lambda begin, size: tuple(slice(*part) for part in slice_box(node.input(0).shape, begin, size)))
 
 
 def build_strided_slice(node: OperatorNode) -> Run:
-    ifm, output = node.input(0), node.output()
+    return _selection(
+        node, lambda begin, end, strides: strided_index(node.input(0).shape, begin, end, strides, node.attributes)
+    )
+
+
+def _selection(node: OperatorNode, index: Callable[..., tuple[slice | int | None, ...]]) -> Run:
+    """Copies what a numpy index selects, which `index` makes of the elements of the other inputs."""
+    ifm, output, bounds = node.input(0), node.output(), [node.input(k) for k in range(1, len(node.inputs))]
+    known = index(*map(ints, bounds)) if all(bound.is_constant for bound in bounds) else None
 
     def run() -> None:
-        begin, end, strides = (ints(node.input(position)) for position in (1, 2, 3))
-        output.array[...] = ifm.array[strided_index(ifm.shape, begin, end, strides, node.attributes)]
+        output.array[...] = ifm.array[index(*map(ints, bounds)) if known is None else known]
 
     return run
 

@@ -293,6 +293,9 @@ CASES: dict[str, Build] = {
     "int8 softmax of many rows of 3": _softmax(I8, 0.0593, -128, 3),
     "uint8 softmax of many rows of 17": _softmax(U8, 0.222, 0, 17),
     "int8 softmax of steep rows": _softmax(I8, 3.0, -128, 5),
+    "inverse roots of nothing and of no numbers": lambda: _one(
+        "RSQRT", [np.concatenate([NO_NUMBERS, np.array([0, -0.0, 1e-42], np.float32)])], In((1,), F32)
+    ),
     "int8 inverse roots near half steps": _roots(0.0014389147982001305, 0.008680243045091629),
     "int8 inverse roots near other half steps": _roots(3.2883901440072805e-05, 0.06419631838798523),
     "many normalised rows of int8": _normalised_bytes(I8, 0),

@@ -72,6 +72,9 @@ def arithmetic() -> Iterator[tuple[str, str, Case]]:
             for what, given in {"bias": (weights, bias), "no bias": (weights,)}.items():
                 case = floats("FULLY_CONNECTED", (*lead, 4), *given, attributes=dense)
                 yield "FULLY_CONNECTED", f"{name} {activation.name} {what}", case
+        for what, computed in {"bias": ((37, 21), (37,)), "no bias": ((37, 21),)}.items():
+            case = floats("FULLY_CONNECTED", (19, 21), *computed, attributes=dense)
+            yield "FULLY_CONNECTED", f"computed weights {activation.name} {what}", case
 
 
 def windows() -> Iterator[tuple[str, str, Case]]:

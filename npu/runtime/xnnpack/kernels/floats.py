@@ -1,7 +1,7 @@
 """Float operators element by element and SOFTMAX, 16 elements at a time; nothing past the end of an operand is touched.
 
 Sums, differences, products and quotients are rounded once, as in the reference kernels. TANH and the exponentials of SOFTMAX
-are computed in double precision from e**r - 1 = r + r**2/2 + ... of the remainder r of a division by ln 2, and rounded once.
+are computed in double precision from e**r - 1 of the remainder r of a division by ln 2, and rounded once.
 """
 
 # mypy: allow-untyped-calls
@@ -19,7 +19,12 @@ from npu.runtime.xnnpack.kernels import row as r
 
 _ARGUMENTS = 6
 _WORDS = ir.VectorType(WORD, 16)
-_TERMS = 10
+_TERMS = (
+    0.9999999999955091, 0.4999999999995499, 0.16666666786307707, 0.04166666678635939, 0.00833328353894634,
+    0.001388883909236179, 0.000199075691563797, 2.4867880026626655e-05,
+)  # fmt: skip
+"""(e**r - 1) / r by powers of r, interpolated where the Chebyshev polynomial of degree 8 on |r| <= ln 2 / 2 is zero; relative
+error 5e-12."""
 _TO_INTEGER = 1.5 * 2.0**52
 """Added to a double below 2**51, this leaves the nearest integer in its low bits."""
 
@@ -33,9 +38,12 @@ def _exponential(e, x):  # type: ignore[no-untyped-def]
     shifted = e.multiply_add(x, _constant(1 / math.log(2)), _constant(_TO_INTEGER))
     k = e.b.fsub(shifted, _constant(_TO_INTEGER))
     remainder = e.multiply_add(k, _constant(-math.log(2)), x)
-    total = _constant(1 / math.factorial(_TERMS))
-    for term in range(_TERMS - 1, 0, -1):
-        total = e.multiply_add(remainder, total, _constant(1 / math.factorial(term)))
+    square = e.b.fmul(remainder, remainder)
+    *even, last_even = map(_constant, _TERMS[::2])
+    *odd, last_odd = map(_constant, _TERMS[1::2])
+    for one, other in zip(reversed(even), reversed(odd), strict=True):  # which do not wait for each other
+        last_even, last_odd = e.multiply_add(square, last_even, one), e.multiply_add(square, last_odd, other)
+    total = e.multiply_add(remainder, last_odd, last_even)
     exponent = e.b.add(e.b.bitcast(shifted, _WORDS), ir.Constant(_WORDS, [1023] * 16))
     power = e.b.bitcast(e.b.shl(exponent, ir.Constant(_WORDS, [52] * 16)), DOUBLES)
     return power, e.b.fmul(remainder, total)
