@@ -10,7 +10,7 @@ from npu.native.cpu import current
 from npu.native.emit import FLOAT, FLOATS, choice, function
 
 LANES = 16
-HEIGHT, MOST_VECTORS = {32: (8, 2), 8: (4, 1), 4: (1, 1)}[current().wide_registers]
+HEIGHT, MOST_VECTORS = {32: (8, 2), 8: (6, 1), 4: (1, 1)}[current().wide_registers]
 """Rows of a tile and the vectors of its columns: sums that the registers hold beside weights, an input and a product."""
 
 
