@@ -20,6 +20,19 @@ if TYPE_CHECKING:
 NO_BUFFER_HANDLE = -1
 
 
+class Moves:
+    """How often tensors were given buffers: who has noted some need not look at them again until this has changed."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+MOVES = Moves()
+"""Of all tensors."""
+
+
 class RuntimeTensor:
     """One tensor of one subgraph at run time: the current shape, and the numpy buffer once tensors are allocated.
 
@@ -31,7 +44,7 @@ class RuntimeTensor:
     """
 
     __slots__ = (
-        "buffer_handle", "buffer_is_stale", "data", "data_is_stale", "delegate", "dtype", "index", "is_constant", "is_dynamic",
+        "_data", "buffer_handle", "buffer_is_stale", "data_is_stale", "delegate", "dtype", "index", "is_constant", "is_dynamic",
         "is_variable", "name", "quantization", "shape", "source",
     )  # fmt: skip
 
@@ -45,11 +58,20 @@ class RuntimeTensor:
         self.is_constant = source.is_constant
         self.is_variable = source.is_variable
         self.is_dynamic = False
-        self.data: Array | None = _values(source)
+        self._data = _values(source)
         self.delegate: Delegate | None = None
         self.buffer_handle = NO_BUFFER_HANDLE
         self.data_is_stale = False
         self.buffer_is_stale = False
+
+    @property
+    def data(self) -> Array | None:
+        return self._data
+
+    @data.setter
+    def data(self, buffer: Array | None) -> None:
+        self._data = buffer
+        MOVES.count += 1
 
     def mark_written(self) -> None:
         """The numpy buffer has new values: a copy that a delegate holds is out of date."""
@@ -69,9 +91,9 @@ class RuntimeTensor:
     @property
     def array(self) -> Array:
         """The buffer of a tensor that is known to be allocated."""
-        if self.data is None:
+        if self._data is None:
             raise InterpreterError(f"tensor {self.index} '{self.name}': must be written before it is read")
-        return self.data
+        return self._data
 
     @property
     def scale(self) -> float:

@@ -18,7 +18,7 @@ from npu.numerics.arrays import Array
 from npu.numerics.scaling import quantize_multiplier, round_half_away
 from npu.runtime.kernels.requantize import rescale, rescale_wide
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.tensor import RuntimeTensor
+from npu.runtime.tensor import MOVES, RuntimeTensor
 
 INTEGER_RANGE: dict[DType, tuple[int, int]] = {
     DType.INT8: (-128, 127),
@@ -185,12 +185,14 @@ def bound_again(kernel: Kernel, tensors: Sequence[RuntimeTensor], arguments: Cal
     """Runs a kernel on tensors with arguments that are asked for again when a buffer has moved."""
     call: Run | None = None
     buffers: list[Array | None] = []
+    seen, moves = -1, MOVES
 
     def run() -> None:
-        nonlocal call, buffers
-        current = [tensor.data for tensor in tensors]
-        if call is None or any(map(is_not, current, buffers)):
-            call, buffers = kernel.bind(*arguments()), current
+        nonlocal call, buffers, seen
+        if call is None or seen != moves.count:
+            seen, current = moves.count, [tensor.data for tensor in tensors]
+            if call is None or any(map(is_not, current, buffers)):
+                call, buffers = kernel.bind(*arguments()), current
         call()
 
     return run

@@ -19,7 +19,7 @@ from npu.runtime.arena import lifetimes, plan_arena
 from npu.runtime.delegate import Context, DelegateParams, Node, SimpleDelegateKernel, Status
 from npu.runtime.misuse import InterpreterStateError
 from npu.runtime.operator import OperatorNode, Run, RuntimeOptions
-from npu.runtime.tensor import RuntimeTensor
+from npu.runtime.tensor import MOVES, RuntimeTensor
 from npu.runtime.xnnpack.acceptance import VARIABLE_KINDS, Acceptance
 from npu.runtime.xnnpack.convolution import Site, compile_weighted
 from npu.runtime.xnnpack.direct import make_direct
@@ -114,6 +114,7 @@ class XnnpackPartition(SimpleDelegateKernel):
         self._shared: Mapping[int, int] = {}
         self._is_placed = False
         self._boundary: tuple[tuple[RuntimeTensor, Array | None], ...] = ()
+        self._seen = -1
 
     def init(self, context: Context, params: DelegateParams) -> Status:
         try:
@@ -137,12 +138,8 @@ class XnnpackPartition(SimpleDelegateKernel):
 
     def eval(self, context: Context, node: Node) -> Status:
         try:
-            for tensor, buffer in self._boundary:
-                if tensor.data is not buffer:
-                    self._steps = {}
-                    break
-            if not self._steps:
-                self._begin()
+            if self._seen != MOVES.count or not self._steps:
+                self._look_again()
             if context.is_profiling:
                 self._run_timed(context)
             else:
@@ -191,6 +188,14 @@ class XnnpackPartition(SimpleDelegateKernel):
         self._is_placed = False
         tensors = {id(t): t for op in self.operations for t in (*op.node.inputs, *op.node.outputs) if t is not None}
         self._boundary = tuple((t, None) for t in tensors.values() if not t.is_constant and not self._is_own(t))
+
+    def _look_again(self) -> None:
+        """Begin anew if a buffer of the interpreter has moved."""
+        if any(tensor.data is not buffer for tensor, buffer in self._boundary):
+            self._steps = {}
+        if not self._steps:
+            self._begin()
+        self._seen = MOVES.count
 
     def _begin(self) -> None:
         """Note the buffers of the interpreter; when all partitions have planned, move tensors to where they shall be."""
