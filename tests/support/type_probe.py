@@ -6,6 +6,7 @@ import base64
 import mmap
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,8 @@ from tests.support.type_cells import cell_inputs, make_cell
 CRASH = "the process stopped"
 NOT_IN_REFERENCE_RESOLVER = {"CEIL", "ROUND", "ELU", "SEGMENT_SUM"}
 """LiteRT has these only in its optimised resolver."""
+_SECONDS = 120
+"""A cell that takes longer has stopped the process: LiteRT waits for itself after some that broke its memory."""
 Answer = list[Any] | str
 """Outputs, or why there are none."""
 
@@ -61,6 +64,7 @@ def _main() -> None:
     while (first := _count(answered)) < len(cells):
         if (child := os.fork()) == 0:
             for number, cell in enumerate(cells[first:], first + 1):
+                signal.alarm(_SECONDS)
                 _tell(_answer(cell, seed), answered, number)
             os._exit(0)
         if os.waitpid(child, 0)[1] != 0:
