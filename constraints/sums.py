@@ -27,8 +27,9 @@ def largest_sum(
 ) -> tuple[int, int] | None:
     """The magnitude that a sum of products and bias can have, and what it must stay below: those of the worst channel.
 
-    None if sizes alone show that all do, or if it cannot be told. A channel whose results are zero whatever the sum, wrapped
-    around or not, does not count: quantizers give such a channel a bias that is cut off.
+    None if sizes alone show that all do, or if it cannot be told. A negative sum counts as one less: -2**31 has 32 bits.
+    A channel whose results are zero whatever the sum, wrapped around or not, does not count: quantizers give such a channel a
+    bias that is cut off, mostly at -2**31.
     """
     if ifm is None or ifm.dtype not in _RANGES or weights is None or weights.data is None or weights.data.ndim == 0:
         return None
@@ -52,7 +53,7 @@ def largest_sum(
         return None
     low, high = float(least - zero_point), float(most - zero_point)
     ends = above * high + below * low, above * low + below * high
-    sums = np.max([np.abs(sum_) for end in ends for sum_ in (end, end + added)], axis=0)
+    sums = np.max([np.maximum(sum_, -1 - sum_) for end in ends for sum_ in (end, end + added)], axis=0)
     is_faint = (ratios * np.maximum(sums, _NARROW) < _NO_STEP) & (ifm.dtype is not DType.INT16)
     sums = np.where(is_faint, 0.0, sums)
     worst = int(np.argmax(sums / rooms)) if sums.size else 0

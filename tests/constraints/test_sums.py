@@ -66,6 +66,29 @@ def test_a_bias_that_a_quantizer_has_cut_off_does_no_harm_where_its_channel_is_z
     np.testing.assert_array_equal(npu.run(content, inputs).outputs[0], run_reference(content, inputs)[0])
 
 
+@pytest.mark.parametrize("factor", [2.0**-28, 5.37e-9, 2.0**-20, 0.3])
+@pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D"])
+def test_a_channel_without_weights_may_have_the_least_bias(kind: str, factor: float) -> None:
+    """As quantizers leave channels that were pruned; its results are those of the bias, which 32 bits hold."""
+    b, channels = ModelBuilder(), 4
+    x = b.input((1, 6, 6, 4), DType.INT8, scale=1.0, zero_point=-128)
+    axis, sizes = (3, (1, 3, 3, channels)) if kind == "DEPTHWISE_CONV_2D" else (0, (channels, 3, 3, 4))
+    values = np.random.default_rng(5).integers(-127, 128, sizes).astype(np.int8)
+    np.moveaxis(values, axis, 0)[1] = 0
+    scales = [0.01, factor, 0.02, 0.01]
+    weights = b.constant(values, scale=scales, zero_point=[0] * channels, axis=axis)
+    added = b.constant(np.array([100, -(1 << 31), -70, 12], np.int32), scale=scales, zero_point=[0] * channels)
+    made = {
+        "CONV_2D": at.Conv2DOptions(at.Padding.SAME, 1, 1),
+        "DEPTHWISE_CONV_2D": at.DepthwiseConv2DOptions(at.Padding.SAME, 1, 1, 1),
+    }
+    b.output(b.op(kind, [x, weights, added], (1, 6, 6, channels), DType.INT8, 1.0, -60, attributes=made[kind]))
+    content = b.build()
+    assert not npu.check(content).ops[0].violations
+    inputs = random_inputs(content, 3)
+    np.testing.assert_array_equal(npu.run(content, inputs).outputs[0], run_reference(content, inputs)[0])
+
+
 def _maps(dtype: DType, zero_point: int = 0) -> Tensor:
     return tensor((1, 1, 1, 100_000), dtype, zero_point=zero_point)
 
@@ -96,7 +119,7 @@ def test_a_bias_that_is_no_number_is_not_bounded(dtype: DType) -> None:
 
 def test_weights_count_from_their_zero_point() -> None:
     weights = replace(tensor((2, 1, 1, 100_000), data=100), quantization=quantization(0.5, zero_point=-28))
-    assert largest_sum("CONV_2D", _maps(DType.INT8), weights, None) == (128 * 100_000 * 128, 1 << 31)
+    assert largest_sum("CONV_2D", _maps(DType.INT8), weights, None) == (128 * 100_000 * 128 - 1, 1 << 31)  # of a negative sum
 
 
 EDGES = ((1 << 31) - 1, -(1 << 31), (1 << 30) + 3, 1 << 29, -(1 << 28), 1 << 25, 1 << 20, -5)
