@@ -1,7 +1,8 @@
-"""Constants that the file computes: SHAPE of fixed shapes, integer arithmetic and data movement on constants alone, DENSIFY."""
+"""Constants that the file computes: SHAPE of fixed shapes, exact arithmetic and data movement on constants alone, DENSIFY."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,24 +12,28 @@ import numpy.typing as npt
 from npu.errors import UserError
 from npu.fixes.edit import Editor, is_static
 from npu.graph.dtype import DType
-from npu.graph.graph import ABSENT, Graph, Model, Op
+from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
 from npu.graph.open_shapes import settled_outputs
 from npu.runtime.interpreter import CpuInterpreter
 from npu.tflite.sparsity import densify, is_sparse
 from npu.tflite.writer import write_model
 
-_INTEGER = ("ADD", "FLOOR_DIV", "MAXIMUM", "MINIMUM", "MUL", "REDUCE_PROD", "SUB")
+_EXACT = ("ADD", "CEIL", "DIV", "FLOOR", "FLOOR_DIV", "FLOOR_MOD", "MAXIMUM", "MINIMUM", "MUL", "REDUCE_PROD", "ROUND", "SUB")
+"""Of floats, each result is rounded once, which gives the same number everywhere."""
 _MOVED = (
-    "CAST", "CONCATENATION", "EXPAND_DIMS", "FILL", "GATHER", "PACK", "RANGE", "RESHAPE", "SLICE", "SPLIT", "SQUEEZE",
-    "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK",
+    "CAST", "CONCATENATION", "EXPAND_DIMS", "FILL", "GATHER", "PACK", "RANGE", "RESHAPE", "SLICE", "SPLIT", "SPLIT_V",
+    "SQUEEZE", "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK", "ZEROS_LIKE",
 )  # fmt: skip
 _PLAIN = (DType.INT32, DType.INT64)
 _LARGEST_ELEMENTS = 1 << 16
+_LARGEST_REAL_ELEMENTS = 16
+"""Of floats, by which models compute how often a frame fits."""
 _PADS = ("MIRROR_PAD", "PAD", "PADV2")
 
 
 def fold_constants(graph: Graph, *, settles: bool = False) -> Editor:
-    """Operators that compute constants of type int32 or int64, or unpack weights, become constants. Outputs stay computed.
+    """Operators that compute constants of type int32 or int64, or few floats, or unpack weights, become constants. Outputs stay
+    computed.
 
     `settles`: the shapes of the graph's inputs are its only ones, and decide the sizes that the file leaves open.
     """
@@ -39,7 +44,7 @@ def fold_constants(graph: Graph, *, settles: bool = False) -> Editor:
                 editor.tensors[index] = tensor
         if any(index in graph.outputs or index == ABSENT for index in op.outputs):
             continue
-        values = _known(editor, op, settles=settles)
+        values = known_outputs(editor.tensors, op, settles=settles)
         if values is not None:
             for index, value in zip(op.outputs, values, strict=True):
                 tensor = replace(editor.tensors[index], shape=value.shape, data=value, shape_signature=None)
@@ -81,42 +86,42 @@ def _with_folded_shapes(graph: Graph, *, settles: bool) -> Graph:
     return replace(graph, tensors=tensors, ops=ops, unneeded=folded)
 
 
-def _known(editor: Editor, op: Op, *, settles: bool) -> list[npt.NDArray[Any]] | None:
+def known_outputs(tensors: Sequence[Tensor], op: Op, *, settles: bool = True) -> list[npt.NDArray[Any]] | None:
     """The outputs of an operator that are known before the model runs."""
     if op.kind == "SHAPE":
-        return _shape(editor, op, settles=settles)
+        return _shape(tensors, op, settles=settles)
     if op.kind == "DENSIFY":
-        return _dense(editor, op)
-    return _computed(editor, op)
+        return _dense(tensors, op)
+    return _computed(tensors, op)
 
 
-def _dense(editor: Editor, op: Op) -> list[npt.NDArray[Any]] | None:
+def _dense(tensors: Sequence[Tensor], op: Op) -> list[npt.NDArray[Any]] | None:
     """Weights as the NPU reads them; those of floats stay sparse, for which kernels of the CPU have a use."""
-    source, target = editor.tensors[op.inputs[0]], editor.tensors[op.outputs[0]]
+    source, target = tensors[op.inputs[0]], tensors[op.outputs[0]]
     if not is_sparse(source) or (source.shape, source.dtype) != (target.shape, target.dtype) or source.dtype is not DType.INT8:
         return None
     return [densify(source)]
 
 
-def _shape(editor: Editor, op: Op, *, settles: bool) -> list[npt.NDArray[Any]] | None:
+def _shape(tensors: Sequence[Tensor], op: Op, *, settles: bool) -> list[npt.NDArray[Any]] | None:
     """The shape, where the file declares one: without dimensions it may also leave open how many there are."""
-    source, target = editor.tensors[op.inputs[0]], editor.tensors[op.outputs[0]]
+    source, target = tensors[op.inputs[0]], tensors[op.outputs[0]]
     if not source.shape or not (settles or is_static(source)) or target.dtype not in _PLAIN:
         return None
     return [np.array(source.shape, target.dtype.numpy)]
 
 
-def _computed(editor: Editor, op: Op) -> list[npt.NDArray[Any]] | None:
+def _computed(tensors: Sequence[Tensor], op: Op) -> list[npt.NDArray[Any]] | None:
     """The outputs of an operator on constants, by the interpreter; None if it is not one to fold."""
-    if op.kind not in _INTEGER + _MOVED:
+    if op.kind not in _EXACT + _MOVED:
         return None
-    used = [editor.tensors[index] for index in op.inputs if index != ABSENT]
-    made = [editor.tensors[index] for index in op.outputs]
+    used = [tensors[index] for index in op.inputs if index != ABSENT]
+    made = [tensors[index] for index in op.outputs]
     if not used or any(tensor.data is None or tensor.is_variable for tensor in used):
         return None
-    if any(tensor.dtype not in _PLAIN or tensor.elements > _LARGEST_ELEMENTS for tensor in (*used, *made)):
+    if any(tensor.elements > _room(tensor.dtype) for tensor in (*used, *made)):
         return None
-    alone = Graph("constant", tuple(editor.tensors[index] for index in (*_present(op.inputs), *op.outputs)), (), (), ())
+    alone = Graph("constant", tuple(tensors[index] for index in (*_present(op.inputs), *op.outputs)), (), (), ())
     numbers = {index: position for position, index in enumerate((*_present(op.inputs), *op.outputs))}
     inputs = tuple(numbers.get(index, ABSENT) for index in op.inputs)
     outputs = tuple(numbers[index] for index in op.outputs)
@@ -128,6 +133,11 @@ def _computed(editor: Editor, op: Op) -> list[npt.NDArray[Any]] | None:
     except UserError:
         return None  # an operator that fails at run time keeps doing so
     return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+
+
+def _room(dtype: DType) -> int:
+    """The most elements of a constant that is computed."""
+    return _LARGEST_ELEMENTS if dtype in _PLAIN else _LARGEST_REAL_ELEMENTS if dtype is DType.FLOAT32 else -1
 
 
 def _present(indices: tuple[int, ...]) -> tuple[int, ...]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from npu.errors import ModelError
 from npu.graph.consistency import infer_shapes, operands_of
-from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
+from npu.graph.graph import ABSENT, Model, Op, Tensor
 from npu.graph.operands import Mismatch, Shape
 from npu.graph.ops import BY_NAME
+from npu.numerics.arrays import Array
 
 
 def open_inputs(model: Model) -> list[Tensor]:
@@ -31,8 +32,15 @@ def require_static(model: Model) -> None:
         )
 
 
-def with_input_shapes(model: Model, shapes: Mapping[str, Shape]) -> Model:
-    """The model with inputs of these shapes by name. ModelError if there is no such input, or if an operator cannot follow."""
+KnownOutputs = Callable[[Sequence[Tensor], Op], list[Array] | None]
+"""The outputs of an operator on these tensors that are known before the model runs."""
+
+
+def with_input_shapes(model: Model, shapes: Mapping[str, Shape], known: KnownOutputs = lambda tensors, op: None) -> Model:
+    """The model with inputs of these shapes by name. ModelError if there is no such input, or if an operator cannot follow.
+
+    Shapes may also follow from what is `known`; the operators that compute it stay.
+    """
     if not shapes:
         return model
     graph = model.graphs[0]
@@ -42,10 +50,14 @@ def with_input_shapes(model: Model, shapes: Mapping[str, Shape]) -> Model:
         if name not in names:
             raise ModelError(f"input shapes: names must be {', '.join(names)}, got '{name}'")
         tensors[names[name]] = _given(tensors[names[name]], shape)
+    seen = list(tensors)
     for index, op in enumerate(graph.ops):
-        made = _inferred(replace(graph, tensors=tuple(tensors)), index, op)
-        for tensor, shape in zip(op.outputs, made, strict=False):
-            tensors[tensor] = _shaped(tensors[tensor], shape)
+        values = known(seen, op)
+        made = _inferred(seen, index, op) if values is None else [value.shape for value in values]
+        for number, (tensor, shape) in enumerate(zip(op.outputs, made, strict=False)):
+            tensors[tensor] = seen[tensor] = _shaped(tensors[tensor], shape)
+            if values is not None:
+                seen[tensor] = replace(seen[tensor], data=values[number])
     return replace(model, graphs=(replace(graph, tensors=tuple(tensors)), *model.graphs[1:]))
 
 
@@ -62,10 +74,10 @@ def _shaped(tensor: Tensor, shape: Shape) -> Tensor:
     return tensor if is_same else replace(tensor, shape=shape, shape_signature=None)
 
 
-def _inferred(graph: Graph, index: int, op: Op) -> list[Shape]:
+def _inferred(tensors: Sequence[Tensor], index: int, op: Op) -> list[Shape]:
     row, where = None if ABSENT in op.outputs else BY_NAME.get(op.kind), f"{op.name} (op {index})"
     try:
-        shapes = None if row is None else infer_shapes(row, operands_of(row, graph.tensors, op))
+        shapes = None if row is None else infer_shapes(row, operands_of(row, tensors, op))
     except Mismatch as error:
         raise ModelError(f"{where}: {error}, for the input shapes that are given") from error
     if shapes is None:

@@ -18,7 +18,7 @@ from npu.compiler.pipeline import Observer
 from npu.errors import CompileError
 from npu.files import write_atomically
 from npu.graph.graph import Model
-from npu.graph.input_shapes import require_static, with_input_shapes
+from npu.graph.input_shapes import require_static
 from npu.graph.unread import unread_operators
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
@@ -31,7 +31,7 @@ from npu.reports.report import Report, compile_report, hardware_digest, memory_o
 from npu.tabular import Record, Tabular, as_ranges
 from npu.tflite.writer import write_model
 from npu.toolchain.session import DEFAULT_PROFILE, Session
-from npu.toolchain.sources import Source, contents, digest, given, load_plain, model_name, reduced
+from npu.toolchain.sources import Source, contents, digest, given, load_plain, model_name, reduced, shaped
 from npu.toolchain.written import verify_runs
 from sim.container import CompiledFile
 
@@ -127,7 +127,7 @@ def compile(
     model = given(model)
     content = contents(model)
     shapes = {name: tuple(int(size) for size in shape) for name, shape in (input_shapes or {}).items()}
-    source, name = with_input_shapes(load_plain(model, content), shapes), model_name(model)
+    source, name = shaped(load_plain(model, content), shapes), model_name(model)
     compilation = compile_in_session(source, name, session, progress=progress, observers=observers)
     compiled = compilation.written(name)
     verify_runs(compilation.model, source, name, compilation.file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from npu.arguments import BYTES, PATH, require_type
@@ -10,7 +11,9 @@ from npu.errors import ModelError
 from npu.executorch import is_pte
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
+from npu.graph.input_shapes import with_input_shapes
 from npu.graph.open_shapes import has_unsettled
+from npu.graph.operands import Shape
 from npu.graph.unread import without_unread
 from npu.tflite.reader import bytes_of, read_model
 
@@ -113,6 +116,15 @@ def _with_folded_shapes(source: Model) -> Model:
     from npu.fixes.constants import with_folded_shapes  # imports the interpreter, which few models need here
 
     return with_folded_shapes(source)
+
+
+def shaped(source: Model, shapes: Mapping[str, Shape]) -> Model:
+    """The model for inputs of these shapes by name. ModelError if there is no such input, or if an operator cannot follow."""
+    if not shapes:
+        return source
+    from npu.fixes.constants import known_outputs  # as above
+
+    return with_input_shapes(source, shapes, known_outputs)
 
 
 def settled(source: Model) -> Model:

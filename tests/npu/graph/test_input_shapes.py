@@ -64,6 +64,60 @@ def test_an_open_batch_is_one() -> None:
     assert npu.compile(open_model((-1, 1, 1, 3))).compiled_model is not None
 
 
+FRAME = 50
+
+
+def padded_model() -> bytes:
+    """A signal of open length, padded to whole frames by as much as the model computes of its shape in floats, then layers."""
+    random, b = np.random.default_rng(4), ModelBuilder()
+    x = b.input((1, 1), I8, scale=0.02, zero_point=3, shape_signature=(1, -1), name="signal")
+
+    def whole(value: int, shape: tuple[int, ...] = ()) -> int:
+        return b.constant(np.full(shape, value, np.int32))
+
+    def real(value: float) -> int:
+        return b.constant(np.array(value, np.float32))
+
+    sizes = b.op("SHAPE", [x], (2,), DType.INT32, attributes=at.ShapeOptions(DType.INT32))
+    picked = at.StridedSliceOptions(shrink_axis_mask=1)
+    size = b.op("STRIDED_SLICE", [sizes, whole(1, (1,)), whole(2, (1,)), whole(1, (1,))], (), DType.INT32, attributes=picked)
+    exact = b.op("CAST", [size], (), DType.FLOAT32, attributes=at.CastOptions(DType.INT32, DType.FLOAT32))
+    frames = b.op("MUL", [exact, real(1 / FRAME)], (), DType.FLOAT32, attributes=at.MulOptions())
+    frames = b.op("ADD", [frames, real(0.99)], (), DType.FLOAT32, attributes=at.AddOptions())
+    frames = b.op("FLOOR", [frames], (), DType.FLOAT32)
+    frames = b.op("CAST", [frames], (), DType.INT32, attributes=at.CastOptions(DType.FLOAT32, DType.INT32))
+    needed = b.op("MUL", [frames, whole(FRAME)], (), DType.INT32, attributes=at.MulOptions())
+    missing = b.op("SUB", [needed, size], (), DType.INT32, attributes=at.SubOptions())
+    row = b.op("PACK", [whole(0), missing], (2,), DType.INT32, attributes=at.PackOptions(2, 0))
+    rows = b.op("PACK", [b.constant(np.zeros(2, np.int32)), row], (2, 2), DType.INT32, attributes=at.PackOptions(2, 0))
+    x = b.op("PAD", [x, rows], (1, 1), I8, 0.02, 3, shape_signature=(1, -1))
+    weights = b.constant(random.integers(-90, 90, (8, 2 * FRAME)).astype(np.int8), scale=0.01)
+    bias = b.constant(random.integers(-900, 900, 8).astype(np.int32), scale=0.0002)
+    b.output(b.op("FULLY_CONNECTED", [x, weights, bias], (1, 8), I8, 0.2, 1, attributes=at.FullyConnectedOptions()))
+    return b.build()
+
+
+@pytest.mark.parametrize("size", [51, 77, 100])
+def test_sizes_that_a_model_computes_of_its_shapes_are_known_before_it_runs(size: int) -> None:
+    model, signal = padded_model(), np.random.default_rng(size).integers(-128, 128, (1, size)).astype(np.int8)
+    compiled = npu.compile(model, input_shapes={"signal": (1, size)})
+    assert compiled.compiled_model.partitions != ()
+    interpreter = Interpreter(model_content=model, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    interpreter.resize_tensor_input(interpreter.get_input_details()[0]["index"], (1, size))
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], signal)
+    interpreter.invoke()
+    (ours,) = npu.run(compiled.content, [signal]).outputs
+    assert np.array_equal(ours, interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
+
+
+@pytest.mark.parametrize("size", [7, 130])
+def test_a_size_of_which_a_model_computes_wrong_ones_is_refused(size: int) -> None:
+    message = f"FULLY_CONNECTED (op 12): input elements must be a multiple of the filter's 100, got {-(-size // FRAME) * FRAME}"
+    with pytest.raises(ModelError, match=re.escape(message)):
+        npu.compile(padded_model(), input_shapes={"signal": (1, size)})
+
+
 WRONG: dict[str, tuple[bytes, dict[str, tuple[int, ...]], str]] = {
     "name": (open_model(), {"picture": (1, 2, 2, 3)}, "names must be image, got 'picture'"),
     "channels": (open_model(), {"image": (1, 2, 2, 4)}, "must have a shape that fits [1, -1, -1, 3], got [1, 2, 2, 4]"),
