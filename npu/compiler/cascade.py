@@ -7,7 +7,7 @@ with branches that meet again, as those of a residual block do, are tried where 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from npu.compiler.cut_rows import CascadeSearch, CutPlan
 from npu.compiler.ir import Step
@@ -28,17 +28,14 @@ _ROOMY_GOALS = (*_GOALS, 0.45)
 
 _ALLOWED_PEAKS = (1.0, 1.02, 1.05, 1.1, 1.16, 1.3)
 """Peaks relative to the smallest one that are looked at where memory counts more than cycles."""
-_WORTH_OF_PEAK = 1.0
-"""Half the memory is worth so many doublings of the cycles."""
-
-_SHARES_OF_PLAIN = (1 - 1 / 64, 0.9, 0.75, 0.6)
-"""Of the peak without results that begin in front of others, what is aimed at with them."""
-_MOST_CYCLES = 1.03
-"""Of the cycles without them, what such a plan may take."""
-_FLASH_SHARE = 0.1
-"""Of the weights, what commands and weights that are encoded again may take more."""
+_PLANS_BETWEEN = 5
+"""Plans with branches that are looked at between the smallest one and the best one without."""
 _NOTEWORTHY = 0.955
-"""Of the peak without them, what it must have at most: packing maps and copies may take more than that."""
+"""Of the peak without branches, what such a plan must have at most: packing maps and copies may take more than that."""
+_MOST_CYCLES = 1.01
+"""Of the cycles without branches, what such a plan may take."""
+_PRICE_OF_BYTES = 1 / 4
+"""A part less of the SRAM, or of the flash, is worth a quarter of that part of the cycles."""
 _STEP_BYTES = 100
 """Of commands, in the mean of networks in stripes."""
 
@@ -84,40 +81,34 @@ def plans_within(
 def fit_least(
     graph: Graph, nodes: Sequence[PlanNode], cycles: Callable[[Sequence[Step]], float], progress: Progress | None = None
 ) -> list[PlanNode]:
-    """The nodes with cascades so that the peak is about the smallest that any have, and with the least cycles for that.
+    """The nodes with cascades whose peak is about the smallest that any have, for as few cycles as that can be had.
 
-    Where results begin in front of what they are made from, a plan may take less than that: it is taken if its cycles and
-    commands are about as many.
+    Chains without branches give the plan whose peak times its cycles is least. Where chains have branches, and results begin in
+    front of what they are made from, plans may take less memory, and about no more cycles: then the best of these is taken.
     """
-    search, visible = CascadeSearch(graph, nodes, _STRIPES), visible_peak(graph, nodes)
-    smallest = _closest(search, visible, progress)
-    tried = [smallest]
-    for allowed in _ALLOWED_PEAKS:
-        plan = _closest(search, max(int(smallest.peak * allowed), visible), progress)
-        if plan.peak <= smallest.peak * allowed:
-            tried.append(plan)
-    plain = _cheapest([_priced(search, plan, cycles) for plan in dict.fromkeys(tried)])
-    ahead = [_priced(*smaller, cycles) for smaller in _smaller(graph, nodes, plain.plan, visible, progress)]
-    return _cheapest([plain, *(plan for plan in ahead if plan.cycles <= plain.cycles * _MOST_CYCLES)]).nodes
+    visible = visible_peak(graph, nodes)
+    lines = CascadeSearch(graph, nodes, _STRIPES)
+    plain = _least([_priced(lines, plan, cycles) for plan in _about_smallest(lines, visible, progress)])
+    branches = CascadeSearch(graph, nodes, _STRIPES, has_branches=True, has_leads=True)
+    others = [_priced(branches, plan, cycles) for plan in _smaller(branches, plain.peak, visible, progress)]
+    return min((plain, *(plan for plan in others if plan.cycles <= plain.cycles * _MOST_CYCLES)), key=_Priced.cost).nodes
 
 
-def _smaller(
-    graph: Graph, nodes: Sequence[PlanNode], plain: CutPlan, visible: int, progress: Progress | None
-) -> Iterator[tuple[CascadeSearch, CutPlan]]:
-    """Plans that take less memory because results begin in front of what they are made from, and about as much flash."""
-    search = CascadeSearch(graph, nodes, _STRIPES, has_leads=True)
-    most = _flash(plain) + int(search.start.steps["weights"].sum()) * _FLASH_SHARE
-    known = set[CutPlan]()
-    for share in _SHARES_OF_PLAIN:
-        plan = _closest(search, max(int(plain.peak * share), visible), progress)
-        if plan not in known and plan.peak <= plain.peak * _NOTEWORTHY and _flash(plan) <= most:
-            yield search, plan
-        known.add(plan)
+def _about_smallest(search: CascadeSearch, budget: int, progress: Progress | None) -> Iterable[CutPlan]:
+    """The plan whose peak is nearest to the budget, and those whose peaks are not much larger."""
+    smallest = _closest(search, budget, progress)
+    larger = [(most := int(smallest.peak * one), _closest(search, max(most, budget), progress)) for one in _ALLOWED_PEAKS]
+    return dict.fromkeys([smallest, *(plan for most, plan in larger if plan.peak <= most)])
 
 
-def _flash(plan: CutPlan) -> int:
-    """Bytes of commands, and of weights if they are encoded for every step that reads them."""
-    return int(plan.steps["weights"].sum()) + len(plan.steps) * _STEP_BYTES
+def _smaller(search: CascadeSearch, peak: int, budget: int, progress: Progress | None) -> Iterable[CutPlan]:
+    """The plan whose peak is nearest to the budget, and others between it and a larger peak."""
+    smallest, most = _closest(search, budget, progress), int(peak * _NOTEWORTHY)
+    if not 0 < smallest.peak <= most:
+        return ()
+    between = (most * (smallest.peak / most) ** (part / _PLANS_BETWEEN) for part in range(_PLANS_BETWEEN))
+    plans = dict.fromkeys([smallest, *(_closest(search, int(one), progress) for one in between)])
+    return [plan for plan in plans if plan.peak <= most]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,9 +120,13 @@ class _Priced:
     cycles: float
 
     @property
+    def peak(self) -> int:
+        """The most bytes of maps that are live at once."""
+        return self.plan.peak
+
     def cost(self) -> float:
         """What is least for the best plan."""
-        return float(self.cycles * self.plan.peak**_WORTH_OF_PEAK)
+        return float(self.cycles * (self.peak * _flash(self.plan)) ** _PRICE_OF_BYTES)
 
 
 def _priced(search: CascadeSearch, plan: CutPlan, cycles: Callable[[Sequence[Step]], float]) -> _Priced:
@@ -139,9 +134,16 @@ def _priced(search: CascadeSearch, plan: CutPlan, cycles: Callable[[Sequence[Ste
     return _Priced(plan, nodes, sum(cycles(node.program.steps) for node in nodes if node.program))
 
 
-def _cheapest(plans: Sequence[_Priced]) -> _Priced:
-    least = min(plan.cost for plan in plans)
-    return min((plan for plan in plans if plan.cost <= least * _ALIKE), key=lambda plan: (plan.plan.peak, plan.cost))
+def _flash(plan: CutPlan) -> int:
+    """Bytes of commands, and of weights if they are encoded for every step that reads them."""
+    return int(plan.steps["weights"].sum()) + len(plan.steps) * _STEP_BYTES
+
+
+def _least(plans: Sequence[_Priced]) -> _Priced:
+    """The plan with the least product of peak and cycles; the smallest of those with about as little."""
+    products = {plan: plan.peak * plan.cycles for plan in plans}
+    least = min(products.values())
+    return min((plan for plan in plans if products[plan] <= least * _ALIKE), key=lambda plan: (plan.peak, products[plan]))
 
 
 def _closest(search: CascadeSearch, budget: int, progress: Progress | None) -> CutPlan:

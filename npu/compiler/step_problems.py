@@ -10,7 +10,7 @@ from npu.compiler.block_estimate import BlockProblem
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, WindowStep
 from npu.compiler.layout import choose_layouts
 from npu.compiler.pace import JOB_CYCLES
-from npu.compiler.slicing import Forms
+from npu.compiler.slicing import Forms, plane_blocks
 from npu.compiler.weights import Constants, ExpectedConstants
 from npu.hardware.variant import MemoryMode
 from npu.isa.operations import (
@@ -142,14 +142,15 @@ class StepProblems:
 class StepEstimates:
     """Cycles of steps before their weights are encoded: every one reads its weights anew.
 
-    Plans that are compared have most of their steps in common, which are looked at once.
+    `in_place`: for every block of the plane, where memory is too dear for copies. Plans that are compared have most of their
+    steps in common, which are looked at once.
     """
 
-    def __init__(self, chooser: BlockChooser) -> None:
-        self.chooser = chooser
+    def __init__(self, chooser: BlockChooser, *, in_place: bool = False) -> None:
+        self.chooser, self._in_place = chooser, in_place
         self._read = port_rate(chooser.variant, chooser.variant.memory_mode.constants).read
         self._known: dict[tuple[Step, bool, bool, bool, bool], float] = {}
-        self._described: dict[Facts, float] = {}
+        self._described: dict[Facts, tuple[float, int]] = {}
 
     def __call__(self, steps: Sequence[Step], far: Collection[Storage] = ()) -> float:
         """Those of all steps. Maps in `far` are behind a cache."""
@@ -166,12 +167,20 @@ class StepEstimates:
 
     def _estimated(self, given: Step, layouts: Mapping[Storage, Layout], far: Collection[Storage]) -> float:
         step = _with_least_strides(given)
-        read = step.weights.values.size / self._read if isinstance(step, ConvolutionStep) else 0.0
         facts = _facts(step, layouts, self.chooser.variant.memory_mode, BlockProblem.weight_bytes, far)
-        cycles = self._described.get(facts)
-        if cycles is None:
-            cycles = self._described[facts] = self.chooser.choose(_problem(facts)).cycles
+        known = self._described.get(facts)
+        if known is None:
+            known = self._described[facts] = self._cycles_and_reads(_problem(facts))
+        cycles, reads = known
+        read = reads * step.weights.values.size / self._read if isinstance(step, ConvolutionStep) else 0.0
         return max(cycles, read) + JOB_CYCLES
+
+    def _cycles_and_reads(self, problem: BlockProblem) -> tuple[float, int]:
+        """Cycles of the best block, and how many times it reads the weights."""
+        if not self._in_place:
+            return self.chooser.choose(problem).cycles, 1
+        choice = self.chooser.choose(problem.part(problem.ofm[2], in_place=True))
+        return choice.cycles, plane_blocks(problem.ofm, choice)
 
 
 def _with_least_strides(step: Step) -> Step:

@@ -33,7 +33,8 @@ def _fitting(graph: GraphState, state: State) -> Sequence[PlanNode]:
         if state.goal is Goal.SIZE:
             from npu.compiler.cascade import fit_least  # here and below: for most models no search is needed
 
-            return fit_least(graph.graph, graph.nodes, StepEstimates(state.chooser), state.progress)
+            estimates = StepEstimates(state.chooser, in_place=True)
+            return fit_least(graph.graph, graph.nodes, estimates, state.progress)
         return _within(graph, arena_budget(state.variant), state)
     from npu.compiler.cascade import fit_budget
     from npu.compiler.spared_traffic import spare_traffic

@@ -283,6 +283,25 @@ def test_of_plans_that_are_worth_the_same_but_for_the_estimate_the_smallest_is_t
     assert reached(node.program.steps) == min(peaks) < max(peaks)
 
 
+def test_branches_that_meet_again_are_cut_where_that_saves_memory_and_costs_no_cycles() -> None:
+    tensors = tuple(Tensor(f"t{i}", shape, DType.INT8) for i, shape in enumerate(((24, 9, 4), (1,), (12, 5, 8))))
+    small, whole = Graph("g", tensors, (Op("CUSTOM", (0,), (2,)),), (0,), (2,)), residual_blocks()
+    lines = CascadeSearch(small, [PlanNode((0,), whole)], (2, 3, 4, 6, 8, 12, 16, 24, 32))
+
+    def cycles(steps: Sequence[Step]) -> float:
+        return float(sum(step.ofm.shape[0] for step in steps))
+
+    (node,) = fit_least(small, [PlanNode((0,), whole)], cycles)
+    assert node.program is not None
+    assert peak([node]) < 0.955 * lines.start.peak
+    assert cycles(node.program.steps) <= cycles(whole.steps)
+    given = {0: RANDOM.integers(-128, 128, (24, 9, 4), np.int8)}
+    np.testing.assert_array_equal(execute(node.program, given)[2], execute(whole, given)[2])
+    (dear,) = fit_least(small, [PlanNode((0,), whole)], lambda steps: 2.0 ** len(steps))
+    assert dear.program is not None
+    assert len(dear.program.steps) < len(node.program.steps)
+
+
 def squeeze_and_excite() -> Program:
     """A map, its mean as 1x1, a 1x1 convolution of that, the product of the two, broadcast, and one more convolution."""
     source, result = Storage("in", (16, 9, 2), INT8, 0, True), Storage("out", (16, 9, 2), INT8, 2, True)

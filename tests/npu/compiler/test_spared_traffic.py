@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 import npu
+from npu.compiler.block_config import BlockChooser
 from npu.compiler.goal import Goal
 from npu.compiler.step_problems import StepEstimates
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import Region
+from npu.hardware.catalogue import load_variant
 from npu.hardware.choice import Hardware
 from npu.isa.operations import KernelOperation
 from npu.toolchain.session import Session
@@ -117,3 +119,17 @@ def test_nothing_is_estimated_where_every_map_finds_room_in_the_cache(monkeypatc
         kernels(with_fork(2))
     roomy = Session(Hardware("ethos-u65-256", arena_cache_bytes=1 << 21))
     assert npu.compile(with_fork(2), session=roomy).compiled_model.partitions
+
+
+def test_weights_that_are_not_copied_are_read_for_every_block_of_the_plane() -> None:
+    """Where memory is too dear for copies that counts, however fast the kernel is."""
+    b, random = ModelBuilder(), np.random.default_rng(1)
+    weights = b.constant(random.integers(-127, 128, (64, 1, 1, 64)).astype(np.int8), scale=0.01)
+    inputs = [b.input((1, 64, 64, 64), DType.INT8, scale=0.1), weights, b.constant(np.zeros(64, np.int32), scale=0.001)]
+    options = at.Conv2DOptions(at.Padding.SAME, 1, 1)
+    b.output(b.op("CONV_2D", inputs, (1, 64, 64, 64), DType.INT8, 0.1, attributes=options))
+    (partition,) = npu.compile(b.build(), "ethos-u55-256").compiled_model.partitions
+    chooser = BlockChooser(load_variant("ethos-u55-256"))
+    steps = partition.program.steps
+    copied, in_place = (StepEstimates(chooser, in_place=one)(steps) for one in (False, True))
+    assert in_place > 1.5 * copied
