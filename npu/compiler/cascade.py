@@ -19,7 +19,7 @@ from npu.records import dataclass
 
 _STRIPES = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 _STRIPES_FOR_A_CACHE = (*_STRIPES, 48, 64, 96, 136)
-"""More commands, but what lies in a cache costs no traffic of the memory behind it."""
+"""More commands, but what lies in a cache costs no traffic of the memory behind it: where cycles count more than flash."""
 _MOST_CASCADES = 24
 _GOALS = (1.0, 0.8, 0.6)
 """Shares of the budget that are aimed at in turn."""
@@ -44,16 +44,23 @@ _ALIKE = 1.005
 
 
 def fit_budget(
-    graph: Graph, nodes: Sequence[PlanNode], budget: int, *, hidden_only: bool = False, progress: Progress | None = None
+    graph: Graph,
+    nodes: Sequence[PlanNode],
+    budget: int,
+    *,
+    hidden_only: bool = False,
+    saves_flash: bool = False,
+    progress: Progress | None = None,
 ) -> list[PlanNode]:
     """The nodes with cascades so that the feature maps' peak is at most `budget` bytes, or as near to it as was found.
 
     `hidden_only` counts only maps that nobody outside a partition sees, for a cache: what does not fit it can stay in the arena
-    behind it, which costs less than rows that are made twice.
+    behind it, which costs less than rows that are made twice. Then there may be many stripes unless it `saves_flash`.
     Where tensors that others see take more than the budget, nothing is gained by cutting below them.
     """
     if hidden_only:
-        search = CascadeSearch(graph, nodes, _STRIPES_FOR_A_CACHE, hides_tensors=True)
+        counts = _STRIPES if saves_flash else _STRIPES_FOR_A_CACHE
+        search = CascadeSearch(graph, nodes, counts, hides_tensors=True)
         return search.nodes(_closest(search, budget, progress))
     return next(plans_within(graph, nodes, budget, progress))
 

@@ -39,9 +39,10 @@ def _fitting(graph: GraphState, state: State) -> Sequence[PlanNode]:
     from npu.compiler.cascade import fit_budget
     from npu.compiler.spared_traffic import spare_traffic
 
-    nodes = _within(graph, arena_budget(state.variant), state)
-    cut = fit_budget(graph.graph, nodes, room_for_maps(mode), hidden_only=True, progress=state.progress)
-    return cut if state.goal is Goal.SIZE else spare_traffic(graph.graph, nodes, cut, state.chooser)
+    nodes, is_small = _within(graph, arena_budget(state.variant), state), state.goal is Goal.SIZE
+    room = room_for_maps(mode)
+    cut = fit_budget(graph.graph, nodes, room, hidden_only=True, saves_flash=is_small, progress=state.progress)
+    return spare_traffic(graph.graph, cut if is_small else nodes, cut, state.chooser)
 
 
 def _within(graph: GraphState, budget: int, state: State) -> Sequence[PlanNode]:

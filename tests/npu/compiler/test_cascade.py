@@ -302,6 +302,20 @@ def test_branches_that_meet_again_are_cut_where_that_saves_memory_and_costs_no_c
     assert len(dear.program.steps) < len(node.program.steps)
 
 
+def test_a_cache_that_holds_no_stripes_costs_few_commands_where_flash_counts() -> None:
+    """As many rows as stripes are only for fewer cycles."""
+    rows = 160
+    tensors = tuple(Tensor(f"t{i}", (rows, 4, 1), DType.INT8) for i in range(2))
+    small = Graph("g", tensors, (Op("CUSTOM", (0,), (1,)),), (0,), (1,))
+    many, few = (
+        fit_budget(small, [PlanNode((0,), long_chain(3, rows))], 64, hidden_only=True, saves_flash=saves_flash)
+        for saves_flash in (False, True)
+    )
+    steps = [len(node.program.steps) for (node,) in (many, few) if node.program]
+    assert steps[0] > 2 * steps[1]
+    assert peak(few) <= 1.5 * peak(many)
+
+
 def squeeze_and_excite() -> Program:
     """A map, its mean as 1x1, a 1x1 convolution of that, the product of the two, broadcast, and one more convolution."""
     source, result = Storage("in", (16, 9, 2), INT8, 0, True), Storage("out", (16, 9, 2), INT8, 2, True)
