@@ -113,9 +113,13 @@ def _smaller(search: CascadeSearch, peak: int, budget: int, progress: Progress |
     smallest, most = _closest(search, budget, progress), int(peak * _NOTEWORTHY)
     if not 0 < smallest.peak <= most:
         return ()
-    between = (most * (smallest.peak / most) ** (part / _PLANS_BETWEEN) for part in range(_PLANS_BETWEEN))
-    plans = dict.fromkeys([smallest, *(_closest(search, int(one), progress) for one in between)])
-    return [plan for plan in plans if plan.peak <= most]
+    plans, reached = [smallest], peak
+    for part in range(_PLANS_BETWEEN):
+        budget = int(most * (smallest.peak / most) ** (part / _PLANS_BETWEEN))
+        if budget < reached:  # else the plan before has met it
+            plans.append(_closest(search, budget, progress))
+            reached = plans[-1].peak
+    return [plan for plan in dict.fromkeys(plans) if plan.peak <= most]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
