@@ -12,15 +12,15 @@ import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, field
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from reprlib import recursive_repr
 from types import CodeType, FunctionType, MemberDescriptorType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from npu import initialisers
 
 _OPTIONS = {"frozen", "slots", "eq", "kw_only"}
-_FIELD = dataclasses.fields(dataclasses.make_dataclass("_", ["one"], namespace={"__doc__": "_"}))[0]._field_type  # type: ignore[attr-defined]
+_FIELD = dataclasses._FIELD  # type: ignore[attr-defined]
 """What `dataclasses.fields` knows a field by."""
 
 if TYPE_CHECKING:
@@ -46,10 +46,9 @@ else:
 @functools.cache
 def _given(cls: type) -> tuple[tuple[str, ...], Mapping[str, int] | None, Callable[[Any], tuple[Any, ...]]]:
     """The fields that the initialiser takes, their places if all have one, and what reads them."""
-    fields = [attribute for attribute in dataclasses.fields(cls) if attribute.init]
-    names = tuple(attribute.name for attribute in fields)
-    has_places = not any(attribute.kw_only for attribute in fields)
-    return names, {name: place for place, name in enumerate(names)} if has_places else None, _values(names)
+    names, _, _, _, by_keyword = _parameters(cls)
+    has_places = True not in by_keyword
+    return tuple(names), {name: place for place, name in enumerate(names)} if has_places else None, _values(names)
 
 
 class _Later:
@@ -65,6 +64,13 @@ class _Later:
         made = self.make(record)
         setattr(record, self.name, made)
         return made.__get__(instance, owner) if isinstance(made, FunctionType) else made
+
+
+_Parameter: TypeAlias = tuple[str, str, Any, Any, bool]
+"""Of a field that the initialiser takes: name, type, default, what makes one, and whether it is by keyword.
+
+Most records need no more of their fields than that; to make a `Field` of each takes as long as the initialiser does.
+"""
 
 
 class _Form:
@@ -93,6 +99,27 @@ class _Form:
         follows = len(last) < len(self.types) and any(_has_default(base) for base in self.bases)
         return follows or list(given) != last
 
+    def parameters(self) -> dict[str, _Parameter | None]:
+        """What the initialiser takes for each field, those of the bases first; None for one that is not given."""
+        result: dict[str, _Parameter | None] = {}
+        for base in self.bases:
+            form = vars(base).get(_FORM)
+            result |= form.own_parameters() if form else _parameters_of_other(base)
+        return result | self.own_parameters()
+
+    def own_parameters(self) -> dict[str, _Parameter | None]:
+        """The same for the fields of the class itself."""
+        result: dict[str, _Parameter | None] = {}
+        for name, kind in self.types.items():
+            if "ClassVar" not in kind:
+                given = self.given.get(name, MISSING)
+                if isinstance(given, Field):
+                    result[name] = _parameter(given, name, kind, self.kw_only)
+                else:
+                    result[name] = name, kind, given, MISSING, self.kw_only
+                    _require_constant(name, given)
+        return result
+
     def fields(self, cls: type) -> dict[str, Field[Any]]:
         """`__dataclass_fields__`, those of the bases first."""
         result: dict[str, Field[Any]] = {}
@@ -106,19 +133,36 @@ class _Form:
     def _field(self, name: str, kind: str) -> Field[Any]:
         given = self.given.get(name, MISSING)
         result: Field[Any] = given if isinstance(given, Field) else field(default=given)
-        if result.default.__hash__ is None:
-            raise ValueError(f"mutable default {type(result.default)} for field {name} is not allowed: use default_factory")
+        _require_constant(name, result.default)
         result.name, result.type, result._field_type = name, kind, _FIELD  # type: ignore[attr-defined]
         if result.kw_only is MISSING:
             result.kw_only = self.kw_only
         return result
 
-    def parameters(self, cls: type) -> Any:
+    def options(self, cls: type) -> Any:
         """What classes derived from this one are checked against."""
         bare: type = dataclasses.dataclass(init=False, repr=False, eq=False)(type(cls.__name__, (), {"__doc__": "_"}))
         said = vars(bare)["__dataclass_params__"]
         said.frozen, said.eq, said.init, said.repr = self.frozen, self.eq, True, True
         return said
+
+
+def _parameter(given: Field[Any], name: str, kind: str, by_keyword: bool) -> _Parameter | None:
+    """What the initialiser takes for a field; `by_keyword` unless it says so itself."""
+    _require_constant(name, given.default)
+    if not given.init:
+        return None
+    return name, kind, given.default, given.default_factory, by_keyword if given.kw_only is MISSING else bool(given.kw_only)
+
+
+def _parameters_of_other(record: type) -> dict[str, _Parameter | None]:
+    """Of a class that the standard decorator made."""
+    return {one.name: _parameter(one, one.name, str(one.type), False) for one in dataclasses.fields(record)}
+
+
+def _require_constant(name: str, default: object) -> None:
+    if default.__hash__ is None:
+        raise ValueError(f"mutable default {type(default)} for field {name} is not allowed: use default_factory")
 
 
 def _record(cls: type, options: Mapping[str, bool]) -> type:
@@ -162,7 +206,7 @@ def _made(cls: type, form: _Form, attributes: Mapping[str, Any], *, has_slots: b
         kept = {name: value for name, value in vars(cls).items() if name not in left_out}
         if form.bases:
             inherited = {slot for base in cls.__mro__[1:] for slot in vars(base).get("__slots__", ())}
-            names = [name for name in form.fields(cls) if name not in inherited]
+            names = [name for name in form.parameters() if name not in inherited]
         result = type(cls)(cls.__name__, cls.__bases__, {**kept, **attributes, "__slots__": tuple(names)})
         result.__qualname__ = cls.__qualname__
         return result
@@ -209,24 +253,31 @@ def _is_usual(form: _Form, options: Mapping[str, bool]) -> bool:
 
 def _initialiser(cls: type) -> FunctionType:
     """`__init__`. What differs from that of another class with as many fields are names, and which are by keyword."""
-    parameters = _parameters(cls)
-    last = [one for one in parameters if one.kw_only]
-    names = [one.name for one in parameters]
-    made, _, by_slot, _ = form = _form_of(cls, parameters)
-    code = _initialisation(form)
-    values = {f"make_{index}": one.default_factory for index, one in enumerate(parameters) if made[index]}
+    names, kinds, defaults, factories, by_keyword = _parameters(cls)
+    made, _, by_slot, _ = form = _form_of(cls, names, factories)
+    code, values = _initialisation(form), dict(_NAMES)
+    if True in made:
+        defaults = [_MADE if is_made else default for is_made, default in zip(made, defaults, strict=True)]
+        values |= {f"make_{index}": factory for index, factory in enumerate(factories) if made[index]}
     if by_slot:
-        values |= {f"put_{index}": getattr(cls, name).__set__ for index, name in enumerate(names)}
+        values.update(zip(_numbered(len(names)), [getattr(cls, name).__set__ for name in names], strict=True))
     else:
         code = _renamed(code, names)
-    code = code.replace(co_argcount=1 + len(names) - len(last), co_kwonlyargcount=len(last), co_varnames=("self", *names))
-    result = FunctionType(code, _NAMES | values, "__init__")
+    count = len(names) - sum(by_keyword)
+    code = code.replace(co_argcount=1 + count, co_kwonlyargcount=len(names) - count, co_varnames=("self", *names))
+    result = FunctionType(code, values, "__init__", _given_last(names, defaults[:count]))
+    last = zip(names[count:], defaults[count:], strict=True)
+    result.__kwdefaults__ = {name: default for name, default in last if default is not MISSING}
     result.__qualname__, result.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
-    defaults = {one.name: one.default if one.default_factory is MISSING else _MADE for one in parameters}
-    result.__kwdefaults__ = {one.name: defaults.pop(one.name) for one in last}
-    _give_defaults(result, defaults)
-    result.__annotations__ = {one.name: one.type for one in parameters} | {"return": None}
+    result.__annotations__ = dict(zip(names, kinds, strict=True))
+    result.__annotations__["return"] = None
     return result
+
+
+@functools.cache
+def _numbered(count: int) -> tuple[str, ...]:
+    """What the code of an initialiser calls that which fills its slots."""
+    return tuple([f"put_{index}" for index in range(count)])
 
 
 def _renamed(code: CodeType, names: Sequence[str]) -> CodeType:
@@ -236,14 +287,15 @@ def _renamed(code: CodeType, names: Sequence[str]) -> CodeType:
     return code.replace(co_names=tuple([real.get(one, one) for one in code.co_names]), co_consts=tuple(constants))
 
 
-def _give_defaults(function: FunctionType, defaults: Mapping[str, Any]) -> None:
-    """Defaults of the positional parameters, of which the last ones have some, and of those by keyword."""
-    given = [name for name, value in defaults.items() if value is not MISSING]
-    if given != list(defaults)[len(defaults) - len(given) :]:
-        raise TypeError(f"non-default argument follows default argument {given[0]!r}")
-    function.__defaults__ = tuple(defaults[name] for name in given)
-    by_keyword = function.__kwdefaults__ or {}
-    function.__kwdefaults__ = {name: value for name, value in by_keyword.items() if value is not MISSING}
+def _given_last(names: Sequence[str], defaults: Sequence[Any]) -> tuple[Any, ...]:
+    """Defaults of the positional parameters, of which the last ones have some."""
+    count = len(defaults)
+    while count and defaults[count - 1] is not MISSING:
+        count -= 1
+    wrong = next((name for name, default in zip(names, defaults[:count], strict=False) if default is not MISSING), None)
+    if wrong is not None:
+        raise TypeError(f"non-default argument follows default argument {wrong!r}")
+    return tuple(defaults[count:])
 
 
 _MADE = type("_MADE", (), {"__repr__": lambda self: "<factory>"})()
@@ -283,19 +335,23 @@ def is_made_here(cls: type) -> bool:
 
 def initialisation_of(cls: type) -> Initialisation:
     """The form of the initialiser of a record."""
-    return _form_of(cls, _parameters(cls))
+    names, _, _, factories, _ = _parameters(cls)
+    return _form_of(cls, names, factories)
 
 
-def _form_of(cls: type, parameters: Sequence[Field[Any]]) -> Initialisation:
-    made = tuple([one.default_factory is not MISSING for one in parameters])
+def _form_of(cls: type, names: Sequence[str], factories: Sequence[Any]) -> Initialisation:
+    made = tuple([factory is not MISSING for factory in factories])
     frozen = vars(cls)[_FORM].frozen
-    by_slot = frozen and {type(getattr(cls, one.name, None)) for one in parameters} == {MemberDescriptorType}
+    by_slot = frozen and {type(getattr(cls, name, None)) for name in names} == {MemberDescriptorType}
     return made, frozen, by_slot, hasattr(cls, "__post_init__")
 
 
-def _parameters(cls: type) -> list[Field[Any]]:
-    """The fields that the initialiser takes, those by keyword last."""
-    return sorted([one for one in dataclasses.fields(cls) if one.init], key=lambda one: bool(one.kw_only))
+def _parameters(cls: type) -> Sequence[Sequence[Any]]:
+    """What the initialiser takes, those by keyword last: names, types, defaults, what makes them, and which are by keyword."""
+    form = vars(cls).get(_FORM)
+    known = form.parameters() if form else _parameters_of_other(cls)
+    taken = sorted([one for one in known.values() if one is not None], key=itemgetter(4))
+    return tuple(zip(*taken, strict=True)) or ((),) * 5
 
 
 @functools.cache
@@ -373,5 +429,5 @@ def _set_state(self: Any, state: Sequence[Any]) -> None:
 _FORM = "__record_form__"
 """The attribute of a class that keeps its form."""
 _FIELDS = _Later("__dataclass_fields__", lambda cls: vars(cls)[_FORM].fields(cls))
-_PARAMETERS = _Later("__dataclass_params__", lambda cls: vars(cls)[_FORM].parameters(cls))
+_PARAMETERS = _Later("__dataclass_params__", lambda cls: vars(cls)[_FORM].options(cls))
 _MADE_LATER = {"__match_args__": _match_args, "__init__": _initialiser, "__repr__": _representation}
