@@ -19,7 +19,7 @@ from npu.compiler.kernels.cascades import (
     write_best,
 )
 from npu.compiler.kernels.live_maps import AT_BEGIN, AT_END, BUFFER, BY_GRAPH, look_at_all
-from npu.compiler.kernels.stripes import STEP
+from npu.compiler.kernels.stripes import MAP, STEP
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.step_rows import NO_STEP, RowTable, StepTables, filled, joined
 from npu.compiler.stripes import in_stripes
@@ -55,8 +55,6 @@ class CutPlan:
     steps: RowTable
     maps: RowTable
     buffers: RowTable
-    map_count: int
-    buffer_count: int
     touches: Ints
     nodes: Ints
     live: Ints
@@ -66,6 +64,16 @@ class CutPlan:
     def worst(self) -> int:
         """The event of the peak."""
         return int(np.argmax(self.live)) if self.peak else 0
+
+
+class _Trial:
+    """Room for what trials change and add: as many maps, buffers and events. Every plan having its own is 100 KB each."""
+
+    def __init__(self, maps: int, buffers: int, events: int) -> None:
+        self.room = maps, buffers, events
+        self.maps, self.own, self.steps = np.zeros(maps, MAP), np.zeros(buffers, BUFFER), np.empty(events, STEP)
+        self.own["last"] = self.own["group_last"] = -1
+        self.touched, self.usage = np.empty(max(buffers, MOST_STEPS), np.int64), np.empty(events, np.int64)
 
 
 class CascadeSearch:
@@ -90,11 +98,12 @@ class CascadeSearch:
         self._has_leads = has_leads
         self._given, self._counts = nodes, np.array(counts)
         self._hides_tensors, self._has_branches = hides_tensors, has_branches
-        self._own, longest = np.zeros(0, BUFFER), LONGEST_WITH_BRANCHES if has_branches else LONGEST
+        longest = LONGEST_WITH_BRANCHES if has_branches else LONGEST
         self._more = (longest - 1) * max(counts)
         """Room for the maps and buffers of a cascade: all but the last one of a chain, in every stripe."""
         self._search, self._chains = np.zeros(1, SEARCH), np.zeros(MOST_CHAINS, CHAIN)
         self._stripes, self._rows = np.empty(MOST_STEPS * max(counts), STEP), np.zeros((MOST_STEPS, 5), np.int64)
+        self._trial = _Trial(0, 0, 0)
         self._plans: dict[tuple[CutPlan, tuple[int, ...]], CutPlan] = {}
         self._made: dict[tuple[tuple[int, ...], int, bool], tuple[Step, ...]] = {}
         steps, maps, buffers, touches, extents = _tables(graph, nodes)
@@ -105,31 +114,23 @@ class CascadeSearch:
         self, cuts: tuple[StripedChain, ...], whole: RowTable, extents: Ints, cascades: Ints,
         steps: RowTable, maps: RowTable, buffers: RowTable, touches: Ints, nodes: Ints,
     ) -> CutPlan:  # fmt: skip
-        map_count, buffer_count = len(maps), len(buffers)
-        maps, buffers = (joined(rows, np.zeros(self._more, rows.dtype)) for rows in (maps, buffers))
-        live, touched = np.empty(len(steps) + 1, np.int64), np.empty(buffer_count, np.int64)
+        live, touched = np.empty(len(steps) + 1, np.int64), np.empty(len(buffers), np.int64)
         ways = int(self._hides_tensors), int(self._has_leads)
-        peak = look_at_all(steps, maps, buffers, touches, nodes, buffer_count, *ways, touched, live)
-        counts = map_count, buffer_count
-        return CutPlan(cuts, whole, extents, cascades, steps, maps, buffers, *counts, touches, nodes, live[:-1], peak)
+        peak = look_at_all(steps, maps, buffers, touches, nodes, len(buffers), *ways, touched, live)
+        return CutPlan(cuts, whole, extents, cascades, steps, maps, buffers, touches, nodes, live[:-1], peak)
 
     def next(self, plan: CutPlan, budget: int) -> CutPlan | None:
         """The plan with one more cascade, where the peak is: the cheapest that meets the budget, else the lowest."""
         number = int(np.searchsorted(plan.nodes[:, 0], plan.worst, "right")) - 1
         begin, end = plan.extents[number, :2].tolist()
         ways = self._hides_tensors, self._has_branches, self._has_leads
-        values = (begin, end, plan.worst, plan.peak, budget, *ways, plan.map_count, plan.buffer_count)
-        best = self._search
+        values = (begin, end, plan.worst, plan.peak, budget, *ways, len(plan.maps), len(plan.buffers))
+        best, trial = self._search, self._trial_of(plan)
         best[0] = filled(values, SEARCH)
-        most, room = len(plan.buffers), len(self._stripes) + len(plan.steps) + 3
-        if most > len(self._own):
-            self._own = np.zeros(most, BUFFER)
-            self._own["last"] = self._own["group_last"] = -1
         improve(
-            *(plan.whole, plan.cascades, plan.steps, plan.maps, plan.buffers, plan.touches, plan.nodes, plan.live, best),
-            *(self._counts, self._chains, self._own, self._stripes, np.empty(room, STEP), self._rows),
-            *(np.empty_like(plan.touches), np.empty_like(plan.nodes)),
-            *(np.empty(max(most, MOST_STEPS), np.int64), np.empty(room, np.int64)),
+            *(plan.whole, plan.cascades, plan.steps, trial.maps, plan.buffers, plan.touches, plan.nodes, plan.live, best),
+            *(self._counts, self._chains, trial.own, self._stripes, trial.steps, self._rows),
+            *(np.empty_like(plan.touches), np.empty_like(plan.nodes), trial.touched, trial.usage),
         )
         if not best["count"][0]:
             return None
@@ -140,18 +141,27 @@ class CascadeSearch:
             self._plans[key] = self._with_cut(plan, cut)
         return self._plans[key]
 
+    def _trial_of(self, plan: CutPlan) -> _Trial:
+        """Room for a trial, with the maps of the plan."""
+        trial, maps, events = self._trial, len(plan.maps), len(self._stripes) + len(plan.steps)
+        most = maps + self._more, len(plan.buffers) + self._more, events + 3
+        if any(room < needed for room, needed in zip(trial.room, most, strict=True)):
+            trial = self._trial = _Trial(*(max(pair) for pair in zip(trial.room, most, strict=True)))
+        trial.maps[:maps].view(np.int64)[:] = plan.maps.view(np.int64)
+        return trial
+
     def _with_cut(self, plan: CutPlan, cut: StripedChain) -> CutPlan:
-        best = self._search
-        written = write_best(plan.whole, plan.maps, best, self._rows, self._stripes)
+        best, maps = self._search, self._trial.maps
+        written = write_best(plan.whole, maps, best, self._rows, self._stripes)
         first, last, added = (int(best[name][0]) for name in ("first_event", "last_event", "added"))
         stripes = self._stripes[:written]
         steps = joined(plan.steps[:first], stripes, plan.steps[last + 1 :])
-        map_count = max(int(stripes["ofm"]["map"].max()) + 1, plan.map_count)
-        buffer_count = plan.buffer_count + map_count - plan.map_count
+        map_count = max(int(stripes["ofm"]["map"].max()) + 1, len(plan.maps))
+        buffers = joined(plan.buffers, np.zeros(map_count - len(plan.maps), BUFFER))
         touches, nodes = plan.touches.copy(), plan.nodes.copy()
         touches[touches[:, 1] >= last, 1] += added
         nodes[:, :2] += added * (nodes[:, :2] > last)
-        kept = plan.maps[:map_count], plan.buffers[:buffer_count], touches, nodes
+        kept = joined(maps[:map_count]), buffers, touches, nodes
         if not self._has_branches:
             return self._plan((*plan.cuts, cut), steps, nodes, plan.cascades, steps, *kept)
         begin, end = int(best["first"][0]), int(best["last"][0])
