@@ -11,6 +11,7 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from operator import attrgetter
 
 from npu.compiler.kept_strides import KeptStrides
 from npu.hardware.variant import Shram, Variant
@@ -39,6 +40,12 @@ from npu.records import dataclass, replace
 
 _REMEMBERED = 1 << 10
 """Boxes of so many geometries: stripes of a step have one in common."""
+
+_WHERE = attrgetter(
+    "region", "layout", "element.bits", "stride_y", "stride_x", "stride_c", "tile_width_0", "tile_height_0", "tile_height_1",
+    "height", "width",
+)  # fmt: skip
+"""Besides the addresses, what tells where the elements of a map are."""
 
 SHRAM = None
 """The region of an access to the look-up tables inside the accelerator."""
@@ -195,9 +202,11 @@ def _table_accesses(operation: KernelOperation, shram: Shram) -> tuple[Access, .
 
 def _map_access(fm: FeatureMap, *, is_write: bool) -> Access:
     """All of a map."""
-    if fm.layout is Layout.NHWC and fm.stride_y >= 0 and fm.stride_x >= 0 and not _has_tiles(fm):  # most are
-        start, size = fm.addresses[0], fm.element.bytes
-        end = start + (fm.height - 1) * fm.stride_y + (fm.width - 1) * fm.stride_x + fm.depth * size
+    row, pixel, group = fm.steps
+    if row >= 0 and pixel >= 0 and group >= 0 and not _has_tiles(fm):  # as most
+        is_bricked, start = fm.layout is Layout.NHCWB16, fm.addresses[0]
+        last = (fm.depth - 1) // BRICK_DEPTH * group + pixel if is_bricked else fm.depth * fm.element.bytes
+        end = start + (fm.height - 1) * row + (fm.width - 1) * pixel + last
     else:
         start, end = _span(fm, Elements((0, 0, 0), (fm.height, fm.width, fm.depth)))
     return Access(fm.region, start, end, is_write)
@@ -321,10 +330,7 @@ class _Touched:
 
 def _is_same_map(a: FeatureMap, b: FeatureMap) -> bool:
     """Whether equal coordinates mean equal addresses in both maps (single tile, same extent)."""
-    same = (a.region, a.addresses, a.layout, a.element.bits) == (b.region, b.addresses, b.layout, b.element.bits)
-    strides = (a.stride_y, a.stride_x, a.stride_c) == (b.stride_y, b.stride_x, b.stride_c)
-    tiles = (a.tile_width_0, a.tile_height_0, a.tile_height_1) == (b.tile_width_0, b.tile_height_0, b.tile_height_1)
-    return same and strides and tiles and (a.height, a.width) == (b.height, b.width)
+    return a.addresses == b.addresses and _WHERE(a) == _WHERE(b)
 
 
 def _extent(fm: FeatureMap) -> MapShape:

@@ -71,21 +71,23 @@ def emit_operations(jobs: Sequence[Job], addresses: Addresses, constants: Consta
     sources: list[int] = []
     tables = _table_events(slots, uses, addresses, variant)
     layouts = common_layouts(jobs, variant.shram)
-    pending = list(zip(addresses.transfers, addresses.buffers, strict=True))
+    transfers, pending = list(zip(addresses.transfers, addresses.buffers, strict=True)), 0
+    copied = _Copies(addresses)
     for index, job in enumerate(jobs):
-        event = addresses.start + index
-        count = next((number for number, (transfer, _) in enumerate(pending) if transfer.issue > event), len(pending))
-        issued, pending = pending[:count], pending[count:]
-        due = sum(transfer.use <= event for transfer, _ in issued)
+        event, first = addresses.start + index, pending
+        while pending < len(transfers) and transfers[pending][0].issue <= event:
+            pending += 1
+        due = sum(transfer.use <= event for transfer, _ in transfers[first:pending])
         copies = [
             [(copy, jobs[t.use - addresses.start].step.source) for copy in _slice_copies(t.constants, place)]
-            for t, place in issued
+            for t, place in transfers[first:pending]
         ]
         loads = [(_table_copy(uses[at], slots[at], variant), jobs[at].step.source) for at in tables.get(index, ())]
         for copy, source in itertools.chain(*copies[:due], loads, *copies[due:]):
             order.append(copy)
             sources.append(source)
-        order.append(_kernel(job, layouts[index], slots[index], event, addresses, constants))
+        place = copied.place_of(job.constants, event) if job.constants is not None else None
+        order.append(_kernel(job, layouts[index], slots[index], place, addresses, constants))
         sources.append(job.step.source)
     operations, sources = insert_waits(order, sources, variant)
     return [*operations, Stop()], [*sources, NO_SOURCE]
@@ -142,16 +144,27 @@ def _slice_copies(constants: WeightSlice, place: RegionOffset) -> list[Dma]:
     ]
 
 
-def _copy_of(constants: WeightSlice, addresses: Addresses, event: int) -> RegionOffset | None:
-    """Where the job at `event` reads its weights and scale records, None if that is in place."""
-    for transfer, place in zip(addresses.transfers, addresses.buffers, strict=True):
-        if transfer.constants.pieces == constants.pieces and transfer.use <= event <= transfer.last:
-            return place
-    return None
+class _Copies:
+    """Where constants are copied to, and for which jobs."""
+
+    def __init__(self, addresses: Addresses) -> None:
+        self._known: dict[tuple[tuple[int, int], ...], list[tuple[Transfer, RegionOffset]]] = {}
+        for transfer, place in zip(addresses.transfers, addresses.buffers, strict=True):
+            self._known.setdefault(transfer.constants.pieces, []).append((transfer, place))
+
+    def place_of(self, constants: WeightSlice, event: int) -> RegionOffset | None:
+        """Where the job at `event` reads its weights and scale records, None if that is in place."""
+        known = self._known.get(constants.pieces, ())
+        return next((place for transfer, place in known if transfer.use <= event <= transfer.last), None)
 
 
 def _kernel(
-    job: Job, layout: ShramLayout, slot: TableSlot | None, event: int, addresses: Addresses, constants: Constants
+    job: Job,
+    layout: ShramLayout,
+    slot: TableSlot | None,
+    place: RegionOffset | None,
+    addresses: Addresses,
+    constants: Constants,
 ) -> Convolution | DepthwiseConvolution | Pooling | Elementwise:
     step = job.step
     ofm_shape = (step.ofm.shape[0], step.ofm.shape[1], job.depth)
@@ -180,7 +193,6 @@ def _kernel(
         return Pooling(mode=step.mode, **common)
     assert isinstance(step, ConvolutionStep)
     assert job.constants is not None
-    place = _copy_of(job.constants, addresses, event)
     common["weights"] = _ranges(job.constants, job.constants.weights, place)
     common["scales"] = _ranges(job.constants, job.constants.scales, place)
     if step.is_depthwise:

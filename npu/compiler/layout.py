@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from itertools import chain
 
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Step, Storage, View
 from npu.isa.operations import FeatureMap, Layout, PoolingMode
@@ -35,20 +34,22 @@ def choose_layouts(steps: Iterable[Step], far: Collection[Storage] = ()) -> dict
 
     `far` are the maps known to lie behind a fast memory of the NPU's own.
     """
-    steps = list(steps)
-    costly = {view.storage for step in steps if _scales_operands(step) for view in reads(step)}.union(far)
-    used = list(chain.from_iterable(map(views, steps)))
-    layouts = {
-        storage: _preferred(storage, _MAX_COSTLY_PADDING if storage in costly else _MAX_PADDING)
-        for storage in dict.fromkeys([view.storage for view in used])
-    }
-    for view in used:
-        if layouts[view.storage] is not Layout.NHWC and not _allows_bricks(view):
-            layouts[view.storage] = Layout.NHWC
+    most_padding = dict.fromkeys(far, _MAX_COSTLY_PADDING)
+    is_allowed: dict[Storage, bool] = {}
     for step in steps:
-        if isinstance(step, PoolingStep) and step.mode is PoolingMode.REDUCE_SUM and step.ifm.element.bits == 32:
-            layouts[step.ifm.storage] = Layout.NHWC
-    return layouts
+        used = views(step)
+        for view in used:
+            storage = view.storage
+            if is_allowed.setdefault(storage, True) and not _allows_bricks(view):
+                is_allowed[storage] = False
+        if _scales_operands(step):
+            most_padding.update([(view.storage, _MAX_COSTLY_PADDING) for view in used[:-1]])
+        elif isinstance(step, PoolingStep) and step.mode is PoolingMode.REDUCE_SUM and step.ifm.element.bits == 32:
+            is_allowed[step.ifm.storage] = False
+    return {
+        storage: _preferred(storage, most_padding.get(storage, _MAX_PADDING)) if allowed else Layout.NHWC
+        for storage, allowed in is_allowed.items()
+    }
 
 
 def _scales_operands(step: Step) -> bool:

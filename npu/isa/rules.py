@@ -7,12 +7,14 @@ an operation ignores has its default, which makes `decode(encode(operations)) ==
 from __future__ import annotations
 
 from operator import attrgetter
+from typing import NoReturn
 
 from npu.errors import StreamError
 from npu.hardware.variant import Variant
 from npu.isa.operations import (
     ActivationFunction,
     AddressRange,
+    Block,
     ClipRange,
     DepthwiseConvolution,
     Dma,
@@ -72,16 +74,28 @@ def _check_kernel_operation(operation: KernelOperation, variant: Variant) -> Non
     address_bits = variant.accelerator.address_bits
     _check_feature_map(operation.ifm, "IFM", address_bits)
     _check_feature_map(operation.ofm, "OFM", address_bits)
-    limits, units = _EXTENTS_OF(variant.accelerator.max_block), _EXTENTS_OF(variant.accelerator.ofm_ublock)
-    for axis, size, limit, unit in zip(_EXTENTS, _EXTENTS_OF(operation.block), limits, units, strict=True):
-        if not 0 < size <= limit:
-            raise _broken(f"block {axis}", f"in [1, {limit}]", size)
-        if size % unit:
-            raise _broken(f"block {axis}", f"a multiple of the micro-block's {unit}", size)
-    for name, bank in zip(_BANKS, _BANKS_OF(operation.shram), strict=True):
-        if not 0 <= bank <= variant.shram.banks:
-            raise _broken(f"SHRAM {name}", f"in [0, {variant.shram.banks}]", bank)
+    block, limit, unit = operation.block, variant.accelerator.max_block, variant.accelerator.ofm_ublock
+    if (
+        block.height % unit.height
+        or block.width % unit.width
+        or block.depth % unit.depth
+        or not (0 < block.height <= limit.height and 0 < block.width <= limit.width and 0 < block.depth <= limit.depth)
+    ):
+        _refuse_block(block, variant)
+    banks = _BANKS_OF(operation.shram)
+    if min(banks) < 0 or max(banks) > variant.shram.banks:
+        name, bank = next(one for one in zip(_BANKS, banks, strict=True) if not 0 <= one[1] <= variant.shram.banks)
+        raise _broken(f"SHRAM {name}", f"in [0, {variant.shram.banks}]", bank)
     _check_activation(operation)
+
+
+def _refuse_block(block: Block, variant: Variant) -> NoReturn:
+    limits, units = _EXTENTS_OF(variant.accelerator.max_block), _EXTENTS_OF(variant.accelerator.ofm_ublock)
+    rows = list(zip(_EXTENTS, _EXTENTS_OF(block), limits, units, strict=True))
+    axis, size, limit, unit = next(row for row in rows if not 0 < row[1] <= row[2] or row[1] % row[3])
+    if not 0 < size <= limit:
+        raise _broken(f"block {axis}", f"in [1, {limit}]", size)
+    raise _broken(f"block {axis}", f"a multiple of the micro-block's {unit}", size)
 
 
 def _check_activation(operation: KernelOperation) -> None:
