@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 
-from npu.compiler.kept_strides import KeptStrides
 from npu.hardware.variant import Shram, Variant
 from npu.isa.operations import (
     Block,
@@ -42,23 +41,24 @@ _REMEMBERED = 1 << 10
 """Boxes of so many geometries: stripes of a step have one in common."""
 
 _WHERE = attrgetter(
-    "region", "layout", "element.bits", "stride_y", "stride_x", "stride_c", "tile_width_0", "tile_height_0", "tile_height_1",
-    "height", "width",
-)  # fmt: skip
+    "region", "layout", "element.bits", "steps", "tile_width_0", "tile_height_0", "tile_height_1", "height", "width"
+)
 """Besides the addresses, what tells where the elements of a map are."""
 
 SHRAM = None
 """The region of an access to the look-up tables inside the accelerator."""
 
 
-@dataclass(frozen=True, slots=True)
 class Access:
-    """Bytes [start, end) of a region (SHRAM = None) that an operation reads or writes; may cover more than it touches."""
+    """Bytes [start, end) of a region (SHRAM = None) that an operation reads or writes; may cover more than it touches.
 
-    region: int | None
-    start: int
-    end: int
-    is_write: bool
+    No record: half a dozen are made for every operation, which takes a third of the time so.
+    """
+
+    __slots__ = ("end", "is_write", "region", "start")
+
+    def __init__(self, region: int | None, start: int, end: int, is_write: bool) -> None:
+        self.region, self.start, self.end, self.is_write = region, start, end, is_write
 
     def conflicts(self, other: Access) -> bool:
         """Whether both touch a byte that one of them writes."""
@@ -108,10 +108,9 @@ def insert_waits(
 ) -> tuple[list[Operation], list[int]]:
     """The operations with BLOCKDEP set and DMA_WAIT and KERNEL_WAIT where hazards need them.
 
-    Strides that nobody reads become those that the registers hold, as long as the operations are made anew anyway.
     A wait belongs to the source of the operation that it protects.
     """
-    tracker, strides = _Tracker(variant), KeptStrides()
+    tracker = _Tracker(variant)
     ordered: list[Operation] = []
     sources: list[int] = []
     history: list[KernelAccesses] = []
@@ -119,7 +118,8 @@ def insert_waits(
         touched: tuple[Access, ...] = ()
         if isinstance(operation, KernelOperation):
             current = KernelAccesses.of(operation, variant.shram)
-            operation = replace(operation, blockdep=blockdep(history, current, variant), **strides.changes(operation))
+            distance = blockdep(history, current, variant)
+            operation = operation if distance == operation.blockdep else replace(operation, blockdep=distance)
             history = [*history[-2:], current]
             touched = current.all
         elif isinstance(operation, Dma):

@@ -72,7 +72,7 @@ def emit_operations(jobs: Sequence[Job], addresses: Addresses, constants: Consta
     tables = _table_events(slots, uses, addresses, variant)
     layouts = common_layouts(jobs, variant.shram)
     transfers, pending = list(zip(addresses.transfers, addresses.buffers, strict=True)), 0
-    copied = _Copies(addresses)
+    copied, maps = _Copies(addresses), _Maps(addresses, constants)
     for index, job in enumerate(jobs):
         event, first = addresses.start + index, pending
         while pending < len(transfers) and transfers[pending][0].issue <= event:
@@ -87,7 +87,7 @@ def emit_operations(jobs: Sequence[Job], addresses: Addresses, constants: Consta
             order.append(copy)
             sources.append(source)
         place = copied.place_of(job.constants, event) if job.constants is not None else None
-        order.append(_kernel(job, layouts[index], slots[index], place, addresses, constants))
+        order.append(_kernel(job, layouts[index], slots[index], place, maps))
         sources.append(job.step.source)
     operations, sources = insert_waits(order, sources, variant)
     return [*operations, Stop()], [*sources, NO_SOURCE]
@@ -144,6 +144,30 @@ def _slice_copies(constants: WeightSlice, place: RegionOffset) -> list[Dma]:
     ]
 
 
+class _Maps:
+    """The feature maps of kernels in order of issue. Each keeps of the one before it the stride that its layout ignores.
+
+    A stream then does not write that register; where maps of both layouts take turns, that is one write in twenty.
+    """
+
+    def __init__(self, addresses: Addresses, constants: Constants) -> None:
+        self._addresses, self._constants = addresses, constants
+        self._held: dict[str, FeatureMap] = {}
+        """By the operand whose registers hold it."""
+
+    def of(self, operand: str, view: View, shape: MapShape | None = None, channel: int = 0) -> FeatureMap:
+        """The map of an operand of the next kernel."""
+        storage = view.storage
+        if storage.data is not None:
+            address = self._constants.add(np.ascontiguousarray(storage.data).tobytes())
+            place, layout = RegionOffset(Region.CONSTANTS, address), Layout.NHWC
+        else:
+            place, layout = self._addresses.places[buffer_of(storage)], self._addresses.layouts[storage]
+        made = feature_map(view, layout, place.region, place.offset, shape, channel, self._held.get(operand))
+        self._held[operand] = made
+        return made
+
+
 class _Copies:
     """Where constants are copied to, and for which jobs."""
 
@@ -159,17 +183,12 @@ class _Copies:
 
 
 def _kernel(
-    job: Job,
-    layout: ShramLayout,
-    slot: TableSlot | None,
-    place: RegionOffset | None,
-    addresses: Addresses,
-    constants: Constants,
+    job: Job, layout: ShramLayout, slot: TableSlot | None, place: RegionOffset | None, maps: _Maps
 ) -> Convolution | DepthwiseConvolution | Pooling | Elementwise:
     step = job.step
     ofm_shape = (step.ofm.shape[0], step.ofm.shape[1], job.depth)
     common: dict[str, Any] = {
-        "ofm": _map(step.ofm, addresses, constants, ofm_shape, job.channel),
+        "ofm": maps.of("ofm", step.ofm, ofm_shape, job.channel),
         "block": job.choice.block,
         "shram": layout,
         "activation": _activation(step, slot),
@@ -178,13 +197,13 @@ def _kernel(
         "accumulator": job.accumulator,
     }
     if isinstance(step, ElementwiseStep):
-        return _elementwise(step, common, addresses, constants)
+        return _elementwise(step, common, maps)
     assert isinstance(step, WindowStep)
     offset = job.channel if step.ifm.shape[2] == step.ofm.shape[2] and not _mixes_channels(step) else 0
     depth = job.depth if not _mixes_channels(step) else step.ifm.shape[2]
     rows, columns = _ifm_extent(step)
     common |= {
-        "ifm": _map(step.ifm, addresses, constants, (rows, columns, depth), offset),
+        "ifm": maps.of("ifm", step.ifm, (rows, columns, depth), offset),
         "kernel": step.kernel,
         "padding": step.padding,
         "upscale": step.upscale,
@@ -216,13 +235,13 @@ def _ifm_extent(step: WindowStep) -> tuple[int, int]:
     return rows, columns
 
 
-def _elementwise(step: ElementwiseStep, common: dict[str, Any], addresses: Addresses, constants: Constants) -> Elementwise:
+def _elementwise(step: ElementwiseStep, common: dict[str, Any], maps: _Maps) -> Elementwise:
     if step.mode.is_unary:
         common["shram"] = replace(common["shram"], ifm2_start=0)
     return Elementwise(
-        ifm=_map(step.ifm, addresses, constants),
+        ifm=maps.of("ifm", step.ifm),
         mode=step.mode,
-        ifm2=None if step.ifm2 is None else _map(step.ifm2, addresses, constants),
+        ifm2=None if step.ifm2 is None else maps.of("ifm2", step.ifm2),
         scalar=step.scalar,
         scalar_zero_point=step.scalar_zero_point,
         is_reversed=step.is_reversed,
@@ -232,15 +251,6 @@ def _elementwise(step: ElementwiseStep, common: dict[str, Any], addresses: Addre
         opb_scale=step.opb_scale,
         **common,
     )
-
-
-def _map(view: View, addresses: Addresses, constants: Constants, shape: MapShape | None = None, channel: int = 0) -> FeatureMap:
-    storage = view.storage
-    if storage.data is not None:
-        data = np.ascontiguousarray(storage.data)
-        return feature_map(view, Layout.NHWC, Region.CONSTANTS, constants.add(data.tobytes()), shape, channel)
-    place = addresses.places[buffer_of(storage)]
-    return feature_map(view, addresses.layouts[storage], place.region, place.offset, shape, channel)
 
 
 def _activation(step: Step, slot: TableSlot | None) -> Activation:

@@ -76,12 +76,20 @@ def storage_bytes(storage: Storage, layout: Layout) -> int:
 
 
 def feature_map(
-    view: View, layout: Layout, region: int, address: int, shape: MapShape | None = None, channel: int = 0
+    view: View,
+    layout: Layout,
+    region: int,
+    address: int,
+    shape: MapShape | None = None,
+    channel: int = 0,
+    before: FeatureMap | None = None,
 ) -> FeatureMap:
     """The feature map of `view` when its storage starts at byte `address` of `region`.
 
     `shape` replaces the view's own where an operation reads or writes less of it; `channel` is added to its channel offset.
     Tiles 1 and 3 are never used: the height of tile 1 is the same for all maps, so that streams say it once.
+    The stride that the layout ignores, from brick to brick in NHWC and from column to column in NHCWB16, is that of the map
+    `before`, if there is one.
     """
     height, width, depth = shape or view.shape
     _, full_width, full_depth = view.full
@@ -92,6 +100,9 @@ def feature_map(
     if not is_bricked:
         row, pixel = view.pitches
         steps = (row * size, pixel * size, steps[2])
+    stride_x, stride_c = steps[1], steps[2] if is_bricked else size
+    if before is not None:
+        stride_x, stride_c = (before.stride_x, stride_c) if is_bricked else (stride_x, before.stride_c)
     start = address + element_offset(y, x, c, steps, size)
     above, wrapped = height, 0
     if view.storage.is_rolling and view.row_places:
@@ -102,5 +113,5 @@ def feature_map(
     return FeatureMap(
         region=region, height=height, width=width, depth=depth, element=view.element, layout=layout,
         zero_point=view.zero_point, addresses=(start, 0, wrapped, 0), tile_height_0=above, tile_height_1=1,
-        tile_width_0=width, stride_y=steps[0], stride_x=steps[1], stride_c=steps[2] if is_bricked else size,
+        tile_width_0=width, stride_y=steps[0], stride_x=stride_x, stride_c=stride_c,
     )  # fmt: skip

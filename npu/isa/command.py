@@ -183,8 +183,6 @@ class Command:
             for one in self.fields
         ]
         masks = [(1 << len(one.bits)) - 1 for one in self.fields]
-        if len(parts) == 1:
-            return self._number_maker(product, *parts[0], masks[0])
 
         def make(attributes: Sequence[Any]) -> int:
             operand = 0
@@ -197,22 +195,18 @@ class Command:
 
         return make
 
-    def _number_maker(
-        self,
-        product: Product,
-        to_field: Callable[[Any], int],
-        low: int,
-        high: int,
-        members: Any,
-        shift: int,
-        mask: int,
-    ) -> Callable[[Sequence[Any]], int]:
-        """`operand_maker` where there is one field, as most commands have."""
+    def number_maker(self, product: Product) -> Callable[[Any], int]:
+        """Operand that holds an attribute, of a command with one field on a product, for many operands."""
+        (one,) = self.fields
+        if product not in self.products or not one._is_contiguous:
+            return lambda attribute: self.operand_of((attribute,), product)
+        to_field, (low, high), shift, mask = one.code.to_field, one.limits(product), one.bits[0], (1 << len(one.bits)) - 1
+        members = one.enum and one.enum._value2member_map_
 
-        def make(attributes: Sequence[Any]) -> int:
-            number = to_field(attributes[0])
+        def make(attribute: Any) -> int:
+            number = to_field(attribute)
             if not low <= number <= high or (members is not None and number not in members):
-                return self.operand_of(attributes, product)
+                return self.operand_of((attribute,), product)
             return (number & mask) << shift
 
         return make

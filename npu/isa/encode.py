@@ -25,8 +25,11 @@ from npu.isa.stream import CommandStream
 from npu.memo import LastUsed
 from npu.records import dataclass, replace
 
-_Register: TypeAlias = tuple[str, slice, Callable[[Sequence[Any]], int], Callable[[int], Sequence[int]]]
-"""The name of a command, where the attributes of its fields stand, its operand of these, and the words of an operand."""
+_Register: TypeAlias = tuple[str, slice | int, Callable[[Any], int], Callable[[int], Sequence[int]]]
+"""The name of a command, where the attributes of its fields stand, its operand of these, and the words of an operand.
+
+Most have one field: then it is that of its one attribute, not of a tuple.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +151,12 @@ class _Readers:
 
     def _make(self, registers: Sequence[Command], kind: type) -> _SectionReader:
         fields = [(number, field.holds) for number, command in enumerate(registers) for field in command.fields]
-        places, start = [], 0
+        places, start = list[_Register](), 0
         for command in registers:
             end = start + len(command.fields)
-            places.append((command.name, slice(start, end), command.operand_maker(self._product), command.words_maker()))
+            is_one = len(command.fields) == 1
+            operand_of = command.number_maker(self._product) if is_one else command.operand_maker(self._product)
+            places.append((command.name, start if is_one else slice(start, end), operand_of, command.words_maker()))
             start = end
         return _SectionReader(
             tuple(places), tuple(number for number, _ in fields), self._reader([path for _, path in fields], kind)

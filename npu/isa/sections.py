@@ -35,7 +35,7 @@ from npu.isa.operations import (
 
 
 def _has_global_scale(operation: KernelOperation) -> bool:
-    return operation.has_global_scale
+    return operation.scale is not None
 
 
 def _is_binary(operation: Elementwise) -> bool:
