@@ -19,9 +19,10 @@ def program(*command: str) -> NoReturn:
     import sys
 
     from npu.garbage import collect_rarely
+
+    collect_rarely()  # before anything else is imported: three modules of Python's are enough for seven searches
     from npu.stand_ins import load_python
 
-    collect_rarely()  # before most is imported
     load_python()
     from npu.cli.main import end, main
 
