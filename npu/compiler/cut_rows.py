@@ -27,6 +27,9 @@ from npu.graph.graph import Graph
 from npu.numerics.arrays import Ints
 from npu.records import dataclass, replace
 
+_ROWS_AT_A_TIME = 1 << 15
+"""Steps of plans that get their memory together: 10 MB, which numpy has in huge pages where the system gives them."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StripedChain:
@@ -103,7 +106,7 @@ class CascadeSearch:
         """Room for the maps and buffers of a cascade: all but the last one of a chain, in every stripe."""
         self._search, self._chains = np.zeros(1, SEARCH), np.zeros(MOST_CHAINS, CHAIN)
         self._stripes, self._rows = np.empty(MOST_STEPS * max(counts), STEP), np.zeros((MOST_STEPS, 5), np.int64)
-        self._trial = _Trial(0, 0, 0)
+        self._trial, self._room = _Trial(0, 0, 0), np.empty(0, STEP)
         self._plans: dict[tuple[CutPlan, tuple[int, ...]], CutPlan] = {}
         self._made: dict[tuple[tuple[int, ...], int, bool], tuple[Step, ...]] = {}
         steps, maps, buffers, touches, extents = _tables(graph, nodes)
@@ -150,12 +153,20 @@ class CascadeSearch:
         trial.maps[:maps].view(np.int64)[:] = plan.maps.view(np.int64)
         return trial
 
+    def _kept(self, *tables: RowTable) -> RowTable:
+        """The rows of tables of steps. Those of many plans lie in one piece of memory, which the system hands out sooner."""
+        count = sum(map(len, tables))
+        if count > len(self._room):
+            self._room = np.empty(max(count, _ROWS_AT_A_TIME), STEP)
+        rows, self._room = self._room[:count], self._room[count:]
+        return joined(*tables, out=rows)
+
     def _with_cut(self, plan: CutPlan, cut: StripedChain) -> CutPlan:
         best, maps = self._search, self._trial.maps
         written = write_best(plan.whole, maps, best, self._rows, self._stripes)
         first, last, added = (int(best[name][0]) for name in ("first_event", "last_event", "added"))
         stripes = self._stripes[:written]
-        steps = joined(plan.steps[:first], stripes, plan.steps[last + 1 :])
+        steps = self._kept(plan.steps[:first], stripes, plan.steps[last + 1 :])
         map_count = max(int(stripes["ofm"]["map"].max()) + 1, len(plan.maps))
         buffers = joined(plan.buffers, np.zeros(map_count - len(plan.maps), BUFFER))
         touches, nodes = plan.touches.copy(), plan.nodes.copy()

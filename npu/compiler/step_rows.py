@@ -30,9 +30,10 @@ def filled(values: Sequence[int], kind: np.dtype[Any]) -> tuple[int, ...]:
     return *values, *[0] * (len(kind.fields or ()) - len(values))
 
 
-def joined(*tables: RowTable) -> RowTable:
+def joined(*tables: RowTable, out: RowTable | None = None) -> RowTable:
     """The rows of tables of one kind, copied as plain integers: field by field it takes twenty times as long."""
-    return np.concatenate([table.view(np.int64) for table in tables]).view(tables[0].dtype)
+    place = None if out is None else out.view(np.int64)
+    return np.concatenate([table.view(np.int64) for table in tables], out=place).view(tables[0].dtype)
 
 
 class StepTables:
