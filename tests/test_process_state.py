@@ -34,6 +34,7 @@ UNBOUNDED = {
     "npu/hardware/build.py _fields": _TYPES,
     "npu/records.py _given": _TYPES,
     "npu/records.py _initialisation": _TYPES,
+    "npu/records.py _numbered": _TYPES,
 }
 """Kept results of functions with arguments, without a bound; `npu/native` keeps machine code, by its kernels."""
 

@@ -92,8 +92,8 @@ class _StepEnds(TypedDict):
 class Builder:
     """Collects the steps of a partition. `index` is the operator that is being lowered.
 
-    `saves_memory`: more steps are made where they need less memory at a time. `chooser` prices ways to make steps; None if
-    the smallest memory is wanted, not the fewest cycles.
+    `saves_memory`: more steps are made where they need less memory at a time. `chooser` prices ways to make steps, of
+    which with `keeps_maps` none takes more maps in between than the first one; without a chooser that is the one.
     """
 
     def __init__(
@@ -105,9 +105,10 @@ class Builder:
         *,
         saves_memory: bool = False,
         chooser: BlockChooser | None = None,
+        keeps_maps: bool = False,
     ) -> None:
         self.graph = graph
-        self.chooser = chooser
+        self.chooser, self.keeps_maps = chooser, keeps_maps
         self.fusions = fusions
         self.variant = variant
         self.lstm_gates = lstm_gates
@@ -243,10 +244,7 @@ class Builder:
             self._steps.append(step if max(step.ofm.shape) <= MAX_EXTENT else _piece(step, as_shape(offset)))
 
     def make_cheapest(self, ways: Sequence[Callable[[], None]]) -> None:
-        """Append the steps of the way, of several that compute the same, which takes the fewest cycles by the estimate.
-
-        Without a chooser of blocks that is the first one.
-        """
+        """Append the steps of the way, of several that compute the same, which takes the fewest cycles by the estimate."""
         if (chooser := self.chooser) is not None and len(ways) > 1:
             layouts = defaultdict[Storage, Layout](lambda: Layout.NHWC)  # as maps of few channels are
 
@@ -257,7 +255,8 @@ class Builder:
             for make in ways:
                 self._steps = []
                 make()
-                tried.append(self._steps)
+                if not (tried and self.keeps_maps and _bytes_between(self._steps) > _bytes_between(tried[0])):
+                    tried.append(self._steps)
             self._steps = before + min(tried, key=lambda steps: sum(map(cycles, steps)))
         else:
             ways[0]()
@@ -490,6 +489,11 @@ def _clamped(plain: Finish, values: Ints, final: Quantized) -> Finish | None:
 def _limits(element: ElementType) -> ElementType:
     """The type whose limits a step writes into the registers: values of 32 bits are not clamped."""
     return INT16 if element.bits == 32 else element
+
+
+def _bytes_between(steps: Sequence[Step]) -> int:
+    """Of the maps that steps write and only the partition sees."""
+    return sum(storage.bytes for storage in {step.ofm.storage for step in steps} if storage.tensor is None)
 
 
 def _piece(step: Step, offset: MapShape) -> Step:

@@ -28,6 +28,7 @@ def lower_partition(
     *,
     saves_memory: bool = False,
     chooser: BlockChooser | None = None,
+    keeps_maps: bool = False,
 ) -> Program:
     """Return the steps that compute the operators `ops` (indices into `graph.ops`, execution order) on `variant`.
 
@@ -43,7 +44,8 @@ def lower_partition(
         check_operator(graph, index, lowering.limit, needs_options=lowering.needs_options)
     graph, computed = with_upright_kernels(graph, computed)
     fusions = find_fusions(graph, computed, largest_padding(variant)[0], elements_apart(variant))
-    builder = Builder(graph, fusions, variant, lstm_gates, saves_memory=saves_memory, chooser=chooser)
+    thrift = {"saves_memory": saves_memory, "keeps_maps": keeps_maps}
+    builder = Builder(graph, fusions, variant, lstm_gates, chooser=chooser, **thrift)
     for index in computed:
         if index not in fusions.carrier:
             builder.index = index

@@ -72,7 +72,7 @@ def _takes_axes_apart(builder: Builder, window: SlidingWindow, mode: PoolingMode
     (_, width, depth), (oh, ow, _), kernel = window.ifm.shape, window.ofm.shape, window.kernel
     most = builder.variant.accelerator.max_kernel_stride
     windows = (oh if kernel.stride_y > most else 1) * (ow if kernel.stride_x > most else 1)
-    few = _FEW_WINDOWS if builder.chooser is not None else MOST_WINDOWS
+    few = MOST_WINDOWS if builder.keeps_maps else _FEW_WINDOWS
     if windows <= few or not window.padding.is_none:
         return False
     element = window.ifm.element

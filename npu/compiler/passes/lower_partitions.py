@@ -37,10 +37,10 @@ def lower_partitions(state: State) -> State:
 
 def _try_lower(state: State, number: int, graph: Graph, ops: Sequence[int]) -> Program | Refusal:
     """The program of operators `ops` of graph `number`, or the first of them that cannot be lowered, and why."""
-    saves_memory = state.goal is Goal.SIZE and not state.variant.memory_mode.has_separate_cache
+    keeps_maps = state.goal is Goal.SIZE
+    thrift = {"saves_memory": keeps_maps and not state.variant.memory_mode.has_separate_cache, "keeps_maps": keeps_maps}
     try:
-        chooser = None if state.goal is Goal.SIZE else state.chooser
-        return lower_partition(graph, ops, state.variant, state.lstm_gates, saves_memory=saves_memory, chooser=chooser)
+        return lower_partition(graph, ops, state.variant, state.lstm_gates, chooser=state.chooser, **thrift)
     except LoweringError as error:
         message = f"{graph.ops[error.index].name} cannot be lowered: {error.must}"
         return Refusal(number, error.index, Violation(LOWERING, message, "what the compiler lowers", error.must))

@@ -177,7 +177,7 @@ def test_far_windows_without_padding_are_pooled_along_one_axis_after_the_other(k
 
 
 def test_columns_of_few_channels_become_channels_where_the_estimate_is_less() -> None:
-    kernels = {}
+    kernels, kept = {}, {}
     for size, padding in ((64, Padding.VALID), (64, Padding.SAME), (8, Padding.SAME)):
         b = ModelBuilder()
         x = b.input((1, size, size, 1), DType.INT8, scale=0.05)
@@ -185,14 +185,16 @@ def test_columns_of_few_channels_become_channels_where_the_estimate_is_less() ->
         out = (size - 3, size - 7) if padding is Padding.VALID else (size, size)
         options = at.Conv2DOptions(padding, 1, 1)
         b.output(b.op("CONV_2D", [x, kernel, -1], (1, *out, 16), DType.INT8, 0.1, attributes=options))
-        kernels[size, padding] = [step.kernel.width for step in _convolutions(b.graph(), BlockChooser(variant()))]
-        assert [step.kernel.width for step in _convolutions(b.graph(), None)] == [8]  # for the least memory
+        graph, chooser = b.graph(), BlockChooser(variant())
+        kernels[size, padding] = [step.kernel.width for step in _convolutions(graph, chooser)]
+        kept[size, padding] = [step.kernel.width for step in _convolutions(graph, chooser, keeps_maps=True)]
     assert kernels == {(64, Padding.VALID): [1], (64, Padding.SAME): [1], (8, Padding.SAME): [8]}
+    assert kept == {(64, Padding.VALID): [1], (64, Padding.SAME): [8], (8, Padding.SAME): [8]}  # none is copied with its border
 
 
-def _convolutions(graph: Graph, chooser: BlockChooser | None) -> list[ConvolutionStep]:
-    return [step for step in _steps(graph, chooser) if isinstance(step, ConvolutionStep)]
+def _convolutions(graph: Graph, chooser: BlockChooser, *, keeps_maps: bool = False) -> list[ConvolutionStep]:
+    return [step for step in _steps(graph, chooser, keeps_maps=keeps_maps) if isinstance(step, ConvolutionStep)]
 
 
-def _steps(graph: Graph, chooser: BlockChooser | None) -> Sequence[Step]:
-    return lower_partition(graph, range(len(graph.ops)), variant(), chooser=chooser).steps
+def _steps(graph: Graph, chooser: BlockChooser, *, keeps_maps: bool = False) -> Sequence[Step]:
+    return lower_partition(graph, range(len(graph.ops)), variant(), chooser=chooser, keeps_maps=keeps_maps).steps
