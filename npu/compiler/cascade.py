@@ -26,9 +26,9 @@ _GOALS = (1.0, 0.8, 0.6)
 _ROOMY_GOALS = (*_GOALS, 0.45)
 """The same where what is left may be room for copies of constants."""
 
-_ALLOWED_PEAKS = (1.0, 1.02, 1.05, 1.1, 1.16, 1.3)
+_ALLOWED_PEAKS = (1.0, 1.05, 1.16, 1.3)
 """Peaks relative to the smallest one that are looked at where memory counts more than cycles."""
-_PLANS_BETWEEN = 5
+_PLANS_BETWEEN = 2
 """Plans with branches that are looked at between the smallest one and the best one without."""
 _NOTEWORTHY = 0.955
 """Of the peak without branches, what such a plan must have at most: packing maps and copies may take more than that."""
