@@ -21,12 +21,15 @@ NO_BUFFER_HANDLE = -1
 
 
 class Moves:
-    """How often tensors were given buffers: who has noted some need not look at them again until this has changed."""
+    """`last` is another object whenever a tensor was given a buffer: who has noted buffers looks again when it has changed.
 
-    __slots__ = ("count",)
+    Numbers would not do: two threads that count at once may give one twice.
+    """
+
+    __slots__ = ("last",)
 
     def __init__(self) -> None:
-        self.count = 0
+        self.last = object()
 
 
 MOVES = Moves()
@@ -71,7 +74,7 @@ class RuntimeTensor:
     @data.setter
     def data(self, buffer: Array | None) -> None:
         self._data = buffer
-        MOVES.count += 1
+        MOVES.last = object()
 
     def mark_written(self) -> None:
         """The numpy buffer has new values: a copy that a delegate holds is out of date."""

@@ -44,8 +44,7 @@ def lower_partition(
         check_operator(graph, index, lowering.limit, needs_options=lowering.needs_options)
     graph, computed = with_upright_kernels(graph, computed)
     fusions = find_fusions(graph, computed, largest_padding(variant)[0], elements_apart(variant))
-    thrift = {"saves_memory": saves_memory, "keeps_maps": keeps_maps}
-    builder = Builder(graph, fusions, variant, lstm_gates, chooser=chooser, **thrift)
+    builder = Builder(graph, fusions, variant, lstm_gates, saves_memory=saves_memory, chooser=chooser, keeps_maps=keeps_maps)
     for index in computed:
         if index not in fusions.carrier:
             builder.index = index

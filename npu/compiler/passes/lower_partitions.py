@@ -37,10 +37,18 @@ def lower_partitions(state: State) -> State:
 
 def _try_lower(state: State, number: int, graph: Graph, ops: Sequence[int]) -> Program | Refusal:
     """The program of operators `ops` of graph `number`, or the first of them that cannot be lowered, and why."""
-    keeps_maps = state.goal is Goal.SIZE
-    thrift = {"saves_memory": keeps_maps and not state.variant.memory_mode.has_separate_cache, "keeps_maps": keeps_maps}
+    is_small = state.goal is Goal.SIZE
+    saves_memory = is_small and not state.variant.memory_mode.has_separate_cache
     try:
-        return lower_partition(graph, ops, state.variant, state.lstm_gates, chooser=state.chooser, **thrift)
+        return lower_partition(
+            graph,
+            ops,
+            state.variant,
+            state.lstm_gates,
+            saves_memory=saves_memory,
+            chooser=state.chooser,
+            keeps_maps=is_small,
+        )
     except LoweringError as error:
         message = f"{graph.ops[error.index].name} cannot be lowered: {error.must}"
         return Refusal(number, error.index, Violation(LOWERING, message, "what the compiler lowers", error.must))

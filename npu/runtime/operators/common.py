@@ -185,14 +185,16 @@ def bound_again(kernel: Kernel, tensors: Sequence[RuntimeTensor], arguments: Cal
     """Runs a kernel on tensors with arguments that are asked for again when a buffer has moved."""
     call: Run | None = None
     buffers: list[Array | None] = []
-    seen, moves = -1, MOVES
+    seen: object = None
+    moves = MOVES
 
     def run() -> None:
         nonlocal call, buffers, seen
-        if call is None or seen != moves.count:
-            seen, current = moves.count, [tensor.data for tensor in tensors]
+        if call is None or seen is not moves.last:
+            last, current = moves.last, [tensor.data for tensor in tensors]
             if call is None or any(map(is_not, current, buffers)):
                 call, buffers = kernel.bind(*arguments()), current
+            seen = last
         call()
 
     return run

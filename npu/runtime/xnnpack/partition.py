@@ -114,7 +114,7 @@ class XnnpackPartition(SimpleDelegateKernel):
         self._shared: Mapping[int, int] = {}
         self._is_placed = False
         self._boundary: tuple[tuple[RuntimeTensor, Array | None], ...] = ()
-        self._seen = -1
+        self._seen: object = None
 
     def init(self, context: Context, params: DelegateParams) -> Status:
         try:
@@ -138,7 +138,7 @@ class XnnpackPartition(SimpleDelegateKernel):
 
     def eval(self, context: Context, node: Node) -> Status:
         try:
-            if self._seen != MOVES.count or not self._steps:
+            if self._seen is not MOVES.last or not self._steps:
                 self._look_again()
             if context.is_profiling:
                 self._run_timed(context)
@@ -195,7 +195,7 @@ class XnnpackPartition(SimpleDelegateKernel):
             self._steps = {}
         if not self._steps:
             self._begin()
-        self._seen = MOVES.count
+        self._seen = MOVES.last
 
     def _begin(self) -> None:
         """Note the buffers of the interpreter; when all partitions have planned, move tensors to where they shall be."""

@@ -1,4 +1,4 @@
-"""Constants as values: strings that are packed into bytes, and bytes that are no strings."""
+"""Tensors at run time: strings that are packed into bytes, and kernels that are bound to buffers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 from npu.errors import InterpreterError
 from npu.graph.dtype import DType
 from npu.graph.graph import Tensor
+from npu.runtime.kernels.elementwise import inverse_square_root
+from npu.runtime.operators.common import bound_again
 from npu.runtime.tensor import RuntimeTensor
 
 
@@ -46,3 +48,32 @@ def test_malformed_strings_are_refused(name: str) -> None:
     numbers, text, shape, message = NOT_STRINGS[name]
     with pytest.raises(InterpreterError, match=f"tensor 'words': .*{message}"):
         _tensor(numbers, text, shape)
+
+
+def _rows(shape: tuple[int, ...], value: float) -> RuntimeTensor:
+    tensor = RuntimeTensor(0, Tensor("rows", shape, DType.FLOAT32))
+    tensor.data = np.full(shape, value, np.float32)
+    return tensor
+
+
+def test_a_bound_kernel_follows_buffers_that_move() -> None:
+    source, out = _rows((9,), 4), _rows((9,), 0)
+    run = bound_again(inverse_square_root, (source, out), lambda: (source.array, out.array))
+    run()
+    assert (out.array == 0.5).all()
+    source.data = np.full(9, 16, np.float32)
+    run()
+    assert (out.array == 0.25).all()
+
+
+def test_a_bound_kernel_does_not_run_on_old_buffers_after_new_ones_were_refused() -> None:
+    source, out = _rows((9,), 4), _rows((9,), 0)
+    run = bound_again(inverse_square_root, (source, out), lambda: (source.array, out.array))
+    run()
+    source.data = None
+    for _ in range(2):
+        with pytest.raises(InterpreterError, match="must be written before it is read"):
+            run()
+    source.data = np.full(9, 16, np.float32)
+    run()
+    assert (out.array == 0.25).all()
