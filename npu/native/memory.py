@@ -116,6 +116,12 @@ def add_atomic(builder: ir.IRBuilder, address: IrValue, value: IrValue) -> IrVal
     return builder.atomic_rmw("add", builder.inttoptr(address, value.type.as_pointer()), value, "seq_cst")
 
 
+@intrinsic(ty.int64(ty.int64))
+def load_atomic(builder: ir.IRBuilder, address: IrValue) -> IrValue:
+    """The int64 at an address that others change; what they wrote before is seen after."""
+    return builder.load_atomic(builder.inttoptr(address, address.type.as_pointer()), "acquire", 8)
+
+
 _SYS_FUTEX = {cpu.X86_64: 202, cpu.AARCH64: 98}
 _FUTEX_WAIT, _FUTEX_WAKE = 128, 129
 """futex(2) of Linux, for the threads of a process."""

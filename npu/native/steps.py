@@ -19,19 +19,20 @@ SHARED_WORK = ty.int64[::1]
 STEP = np.dtype(
     [
         *((name, np.int64) for name in ("job", "part", "chunks")),  # what to do, as `do_chunk` knows it, and in how many chunks
-        *((name, np.int64) for name in ("taken", "done")),  # of its chunks, in this run
-        ("", np.int64, (3,)),
+        ("state", np.int64),  # how many of its chunks were done and taken in this run
+        ("", np.int64, (4,)),
     ]
 )
-"""A step; threads that count at different ones share no cache line."""
+"""A step; threads that count at different ones share no cache line. One word counts all, so that it comes to a thread once a
+chunk: chunks that are done, those taken from the first on, and those from the last."""
 STEP_TYPE = ty.record(STEP)
 FIRST_OWN = ARGUMENTS + 2
 """Where in the work the words for `do_chunk` begin."""
 _STEP_BYTES = STEP.itemsize
-_TAKEN, _DONE = (STEP.fields[name][1] for name in ("taken", "done")) if STEP.fields else (0, 0)
-_HALF = 32
-_ONE_FROM_END = 1 << _HALF
-"""`taken` counts chunks from the first on in its low half, and those from the last in the other one."""
+_STATE = ty.offset_of(STEP, "state")
+_BITS = 16
+_MASK = (1 << _BITS) - 1
+_FROM_START, _FROM_END = 1 << _BITS, 1 << 2 * _BITS
 _steps_at = RowsAt(STEP_TYPE)
 
 
@@ -51,10 +52,9 @@ def run_steps(work, do_chunk):  # type: ignore[no-untyped-def]
     at = np.int64(work.ctypes.data)
     for k in range(work[ARGUMENTS + 1]):
         step = work[ARGUMENTS] + k * _STEP_BYTES
-        store_64(step + _TAKEN, np.int64(0))
-        store_64(step + _DONE, np.int64(0))
+        store_64(step + _STATE, np.int64(0))
     open_gate(at)
-    _take_chunks(work, do_chunk, np.int64(1))
+    _take_chunks(work, do_chunk, np.int64(_FROM_START))
     close_gate(at)
 
 
@@ -64,7 +64,7 @@ def help_with_steps(work, do_chunk):  # type: ignore[no-untyped-def]
     at = np.int64(work.ctypes.data)
     opened = enter_gate(at, np.int64(0))
     while opened >= 0:
-        _take_chunks(work, do_chunk, np.int64(_ONE_FROM_END))
+        _take_chunks(work, do_chunk, np.int64(_FROM_END))
         leave_gate(at)
         opened = enter_gate(at, opened)
 
@@ -72,17 +72,15 @@ def help_with_steps(work, do_chunk):  # type: ignore[no-untyped-def]
 @Inlined
 def _take_chunks(work, do_chunk, one):  # type: ignore[no-untyped-def]
     """The owner from the first on, others from the last: of maps that steps cut alike, each thread reads what it wrote."""
-    for k in range(work[ARGUMENTS + 1]):
+    last_step = work[ARGUMENTS + 1] - 1
+    for k in range(last_step + 1):
         at = work[ARGUMENTS] + k * _STEP_BYTES
         step = _steps_at(at)[0]
-        chunks, mine = step.chunks, np.int64(0)
-        taken = add_atomic(at + _TAKEN, one)
-        first, last = taken & _ONE_FROM_END - 1, taken >> _HALF
-        while first + last < chunks:
-            do_chunk(work, step, first if one == 1 else chunks - 1 - last)
-            mine += 1
-            taken = add_atomic(at + _TAKEN, one)
-            first, last = taken & _ONE_FROM_END - 1, taken >> _HALF
-        if mine > 0:
-            count(at + _DONE, mine)
-        wait_for(at + _DONE, chunks)
+        state = add_atomic(at + _STATE, one)
+        first, last = state >> _BITS & _MASK, state >> 2 * _BITS & _MASK
+        while first + last < step.chunks:
+            do_chunk(work, step, first if one == _FROM_START else step.chunks - 1 - last)
+            state = count(at + _STATE, one + 1)
+            first, last = state >> _BITS & _MASK, state >> 2 * _BITS & _MASK
+        if k < last_step or one == _FROM_START:
+            wait_for(at + _STATE, np.int64(_MASK), step.chunks)

@@ -13,10 +13,10 @@ from npu.native.helpers import Helpers
 from npu.native.steps import make_steps
 from npu.numerics import pair_tiles
 from sim.functional.kernels import rows as r
-from sim.functional.kernels.run import PADDING, PRODUCTS, help_shared, run_shared
+from sim.functional.kernels.run import CHUNKS, PADDED_CHUNKS, PADDING, help_shared, run_shared
 
 _HAS_DOT_PRODUCT = current().has_dot_product
-_SMALLEST_CHUNK = 1 << (12 if _HAS_DOT_PRODUCT else 10)
+_SMALLEST_CHUNK = 1 << (11 if _HAS_DOT_PRODUCT else 10)
 """Work of a chunk in products of 4 inputs and 16 channels, about 0.6 us: less does not pay for taking it. Without an
 instruction for them they take four times as long."""
 _SMALLEST_STREAM = 16 * _SMALLEST_CHUNK
@@ -28,8 +28,8 @@ _FEW_ROWS = 8
 """The same of a depthwise convolution."""
 _READING_ALL = 0.05
 """What it costs if every thread reads all weights, in the time of one."""
-_TILE = {1: 12, 2: 8, 3: 8, 4: 6} if _HAS_DOT_PRODUCT else dict.fromkeys(range(1, 5), pair_tiles.HEIGHT)
-"""Pixels of a tile by groups of channels: a smaller chunk would compute those of others."""
+_TILES = {1: (12,), 2: (8,), 3: (8,), 4: (8, 6)} if _HAS_DOT_PRODUCT else dict.fromkeys(range(1, 5), (pair_tiles.HEIGHT,))
+"""Pixels of a tile by groups of channels: a chunk smaller than the first would compute those of others, without their padding."""
 
 
 class StreamThreads:
@@ -72,7 +72,7 @@ class StreamThreads:
         work = pixels * blocks * (inputs if is_product else 20 * width)
         most = min(self.count * _CHUNKS_PER_THREAD, work // _SMALLEST_CHUNK)
         extent = width if row["is_flat"] else pixels
-        chunks = fastest_chunks(self.count, extent, (_TILE[min(blocks, 4)],) if is_product else (1,), most)
+        chunks = fastest_chunks(self.count, extent, _TILES[min(blocks, 4)] if is_product else (1,), most)
         if (is_product and pixels < _FEW_PIXELS) or (kind == r.DEPTHWISE and pixels < _FEW_ROWS):
             of_blocks = fastest_chunks(self.count, blocks, (1,), most)
             if of_blocks.time <= chunks.time + _READING_ALL:
@@ -82,8 +82,21 @@ class StreamThreads:
 
 
 def _steps(rows: npt.NDArray[np.void], counts: list[int]) -> Iterator[tuple[int, int, int]]:
+    """Rows in chunks, each after its padding, and between them as many rows as one thread does alone."""
+    start, alone = rows.ctypes.data, 0
     for k, (row, count) in enumerate(zip(rows, counts, strict=True)):
-        at = rows.ctypes.data + k * r.ROW_BYTES
-        if row["pad_rows"] > 0:
+        at = start + k * r.ROW_BYTES
+        if count == 1:
+            alone += 1
+            continue
+        if alone > 0:
+            yield at - alone * r.ROW_BYTES, alone, 1
+        alone = 0
+        part = PADDED_CHUNKS if row["kind"] == r.CONVOLUTION and not row["is_by_block"] else CHUNKS
+        if row["pad_rows"] == 0:
+            part = CHUNKS
+        elif part == CHUNKS:
             yield at, PADDING, 1
-        yield at, PRODUCTS, count
+        yield at, part, count
+    if alone > 0:
+        yield start + (rows.size - alone) * r.ROW_BYTES, alone, 1

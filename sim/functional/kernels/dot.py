@@ -69,8 +69,10 @@ _HAS_WIDE_VECTORS = current().has_byte_masks
 _HEIGHTS = {1: 12, 2: 8, 3: 8, 4: 6} if _HAS_WIDE_VECTORS else {1: 6}
 """Pixels of a tile by groups of channels: sums that 32 registers hold beside weights and an input."""
 _WIDEST, _TALLEST = max(_HEIGHTS), max(_HEIGHTS.values())
-_HEIGHT_OF_4, _MAX_SINGLES = _HEIGHTS.get(4, 1), 4
-"""Pixels that are left over of tiles of four groups: up to so many are computed in less time alone than with others twice."""
+_HEIGHT_OF_4, _MAX_SINGLES, _SINGLE_COST = _HEIGHTS.get(4, 1), 2, 2
+"""Pixels that are left over of tiles of four groups: up to so many are computed in less time alone than with others twice, each
+in that of two pixels of a tile."""
+_HEIGHT_OF_2 = _HEIGHTS.get(2, 1)
 
 
 def _pair_tile(height):  # type: ignore[no-untyped-def]
@@ -133,6 +135,15 @@ tile = choice(
 """By groups of channels, and `_SINGLE` more for tiles of one pixel; `_PAIRS` for one group and an even number of words."""
 
 
+@kernel(ty.boolean(ty.int64))
+def _are_pairs_faster(pixels):  # type: ignore[no-untyped-def]
+    """Whether two tiles of two groups, for so many pixels, take less time than one of four: they leave fewer pixels over."""
+    over = pixels % _HEIGHT_OF_4
+    of_four = pixels - over + min(over * _SINGLE_COST, np.int64(_HEIGHT_OF_4))
+    of_two = (pixels + _HEIGHT_OF_2 - 1) // _HEIGHT_OF_2 * _HEIGHT_OF_2
+    return of_two * 51 < of_four * 50
+
+
 @kernel(ty.void(ty.int64, ty.int64[::1], ty.int64, ty.int64))
 def convolve(at, bases, first, last):  # type: ignore[no-untyped-def]
     """A convolution as a matrix product: pixels by groups of channels, weights of up to four groups at a time.
@@ -153,6 +164,8 @@ def convolve(at, bases, first, last):  # type: ignore[no-untyped-def]
             width = left
         elif _WIDEST == 4 and ((left % 4 != 0 and left % 3 == 0) or left == 5):
             width = np.int64(3)
+        if width == 4 and _are_pairs_faster(last_pixel - first_pixel):
+            width = np.int64(2)
         shape = width
         if _HAS_WIDE_VECTORS and width == 1 and row.dwords % 2 == 0:
             shape = np.int64(_PAIRS)

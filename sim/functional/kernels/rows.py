@@ -122,11 +122,11 @@ def is_current(row, bases):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel(ty.void(ROW_TYPE, ty.int64[::1]))
-def fill_padded(row, bases):  # type: ignore[no-untyped-def]
-    """Copy the input into the middle of its padded buffer as dense height, width, depth."""
+@kernel(ty.void(ROW_TYPE, ty.int64[::1], ty.int64, ty.int64))
+def fill_padded(row, bases, first, last):  # type: ignore[no-untyped-def]
+    """Copy the rows `first` to `last` of the input into the middle of its padded buffer as dense height, width, depth."""
     depth = row.pad_depth
-    for y in range(row.pad_rows):
+    for y in range(first, last):
         source = bases[row.pad_region] + row.in_start + load_i64(row.pad_table + 8 * y)
         target = row.pad_target + y * row.pad_pitch
         if row.pad_pixel == depth and (row.pad_brick == 16 or depth <= 16):
@@ -142,6 +142,15 @@ def fill_padded(row, bases):  # type: ignore[no-untyped-def]
                 else:
                     for k in range(count):
                         store_8(to + k, load_u8(at + k))
+
+
+@kernel(ty.void(ROW_TYPE, ty.int64[::1], ty.int64, ty.int64))
+def fill_window(row, bases, first, last):  # type: ignore[no-untyped-def]
+    """The rows of the padded buffer that the pixels `first` to `last` of a convolution read."""
+    top = load_i64(row.in_table + 8 * first) - row.pad_target
+    end = load_i64(row.in_table + 8 * (last - 1)) + load_i64(row.segment_table + 8 * (row.segments - 1)) + 4 * row.dwords
+    past = (end - row.pad_target + row.pad_pitch - 1) // row.pad_pitch
+    fill_padded(row, bases, max(np.int64(0), top // row.pad_pitch), min(row.pad_rows, past))
 
 
 @kernel(ty.int64(ROW_TYPE))

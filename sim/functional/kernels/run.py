@@ -40,6 +40,17 @@ def run_part(row, at, bases, with_dot_product, first, last):  # type: ignore[no-
         r.copy_row(row, bases)
 
 
+@kernel(ty.void(ty.int64, ty.int64[::1], ty.boolean))
+def run_whole(at, bases, with_dot_product):  # type: ignore[no-untyped-def]
+    """All of a row."""
+    row = r.row_at(at)[0]
+    if row.pad_rows > 0:
+        r.fill_padded(row, bases, np.int64(0), row.pad_rows)
+    run_part(row, at, bases, with_dot_product, np.int64(0), r.extent(row))
+    if row.finish == r.SUM:
+        values.finish_sums(row.values, bases)
+
+
 @kernel(ty.int64(r.ROWS, ty.int64[::1], ty.int64, ty.boolean, ty.boolean))
 def run(rows, bases, first, with_dot_product, is_repeated):  # type: ignore[no-untyped-def]
     """Execute rows from `first`; the index of the first row that no fast kernel can run (now), or the number of rows.
@@ -51,12 +62,8 @@ def run(rows, bases, first, with_dot_product, is_repeated):  # type: ignore[no-u
         kind, is_known = row.kind, is_repeated and row.is_known != 0
         if kind == r.GENERAL or (kind <= r.DEPTHWISE and not is_known and not r.is_current(row, bases)):
             return index
-        if row.pad_rows > 0:
-            r.fill_padded(row, bases)
         if kind != r.COPY or not is_known:
-            run_part(row, at, bases, with_dot_product, np.int64(0), r.extent(row))
-        if row.finish == r.SUM:
-            values.finish_sums(row.values, bases)
+            run_whole(at, bases, with_dot_product)
     return rows.shape[0]
 
 
@@ -76,8 +83,9 @@ def run_many(rows, bases, with_dot_product, inputs, outputs, inputs_at, outputs_
     return inputs_at.shape[0]
 
 
-PRODUCTS, PADDING = range(2)
-"""The part of a row that a step is; its padding comes before."""
+PADDING, CHUNKS, PADDED_CHUNKS = 0, -1, -2
+"""What a step does of its row, in place of the number of rows that it does all of: the padding, chunks, or each chunk after the
+padded rows that it reads, so that no thread needs what another one has copied."""
 _bases_at = RowsAt(ty.int64, has_length=True)
 
 
@@ -88,14 +96,18 @@ def _do_chunk(work, step, chunk):  # type: ignore[no-untyped-def]
     The work's own words: the address of the bases of regions, their number, and whether there are dot products.
     """
     row, bases = r.row_at(step.job)[0], _bases_at(work[FIRST_OWN], work[FIRST_OWN + 1])
+    with_dot_product = work[FIRST_OWN + 2] != 0
     if step.part == PADDING:
-        r.fill_padded(row, bases)
-        return
-    first = chunk * row.chunk
-    last = r.extent(row) if chunk + 1 == step.chunks else first + row.chunk
-    run_part(row, step.job, bases, work[FIRST_OWN + 2] != 0, first, last)
-    if row.finish == r.SUM:
-        values.finish_sums(row.values, bases)
+        r.fill_padded(row, bases, np.int64(0), row.pad_rows)
+    elif step.part > 0:
+        for k in range(step.part):
+            run_whole(step.job + k * r.ROW_BYTES, bases, with_dot_product)
+    else:
+        first = chunk * row.chunk
+        last = r.extent(row) if chunk + 1 == step.chunks else first + row.chunk
+        if step.part == PADDED_CHUNKS:
+            r.fill_window(row, bases, first, last)
+        run_part(row, step.job, bases, with_dot_product, first, last)
 
 
 @kernel(ty.void(SHARED_WORK))
