@@ -46,6 +46,24 @@ def make_steps(steps: list[tuple[int, int, int]]) -> NDArray[np.void]:
     return made
 
 
+def joined_steps(first: int, size: int, counts: list[int]) -> list[tuple[int, int, int]]:
+    """Steps of jobs that lie `size` bytes apart: the part is how many of them one thread does alone, 0 of one that is shared.
+
+    counts: the number of chunks of each job.
+    """
+    steps, alone = list[tuple[int, int, int]](), 0
+    for k, chunks in enumerate([*counts, 0]):
+        if chunks == 1:
+            alone += 1
+            continue
+        if alone > 0:
+            steps.append((first + (k - alone) * size, alone, 1))
+        alone = 0
+        if chunks > 0:
+            steps.append((first + k * size, 0, chunks))
+    return steps
+
+
 @Inlined
 def run_steps(work, do_chunk):  # type: ignore[no-untyped-def]
     """Every step in order, beside threads in `help_with_steps`."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from npu.native.chunks import fastest_chunks
 from npu.native.cpu import current
 from npu.native.helpers import Helpers
-from npu.native.steps import make_steps
+from npu.native.steps import joined_steps, make_steps
 from npu.numerics import pair_tiles
 from sim.functional.kernels import rows as r
 from sim.functional.kernels.run import CHUNKS, PADDED_CHUNKS, PADDING, help_shared, run_shared
@@ -29,7 +29,7 @@ _FEW_ROWS = 8
 _READING_ALL = 0.05
 """What it costs if every thread reads all weights, in the time of one."""
 _TILES = {1: (12,), 2: (8,), 3: (8,), 4: (8, 6)} if _HAS_DOT_PRODUCT else dict.fromkeys(range(1, 5), (pair_tiles.HEIGHT,))
-"""Pixels of a tile by groups of channels: a chunk smaller than the first would compute those of others, without their padding."""
+"""Pixels of a tile by groups of channels: a chunk smaller than the first would compute those of others, not padded."""
 
 
 class StreamThreads:
@@ -83,20 +83,13 @@ class StreamThreads:
 
 def _steps(rows: npt.NDArray[np.void], counts: list[int]) -> Iterator[tuple[int, int, int]]:
     """Rows in chunks, each after its padding, and between them as many rows as one thread does alone."""
-    start, alone = rows.ctypes.data, 0
-    for k, (row, count) in enumerate(zip(rows, counts, strict=True)):
-        at = start + k * r.ROW_BYTES
-        if count == 1:
-            alone += 1
-            continue
+    start = rows.ctypes.data
+    for at, alone, count in joined_steps(start, r.ROW_BYTES, counts):
+        row = rows[(at - start) // r.ROW_BYTES]
         if alone > 0:
-            yield at - alone * r.ROW_BYTES, alone, 1
-        alone = 0
-        part = PADDED_CHUNKS if row["kind"] == r.CONVOLUTION and not row["is_by_block"] else CHUNKS
-        if row["pad_rows"] == 0:
-            part = CHUNKS
-        elif part == CHUNKS:
-            yield at, PADDING, 1
-        yield at, part, count
-    if alone > 0:
-        yield start + (rows.size - alone) * r.ROW_BYTES, alone, 1
+            yield at, alone, count
+        elif row["pad_rows"] > 0 and row["kind"] == r.CONVOLUTION and not row["is_by_block"]:
+            yield at, PADDED_CHUNKS, count
+        else:
+            yield from [(at, PADDING, 1)] * int(row["pad_rows"] > 0)
+            yield at, CHUNKS, count

@@ -79,11 +79,11 @@ class Layers:
         made = at.Conv2DOptions(Padding.SAME, stride, stride, activation, 1, 1)
         return self._add("CONV_2D", [self.at, weights, self._bias(channels)], shape, made)
 
-    def depthwise(self, kernel: int = 3, stride: int = 1) -> int:
+    def depthwise(self, kernel: int = 3, stride: int = 1, dilation: int = 1) -> int:
         channels = self.shape[3]
         weights = self._weights((1, kernel, kernel, channels), 3)
         shape = (self.shape[0], -(-self.shape[1] // stride), -(-self.shape[2] // stride), channels)
-        made = at.DepthwiseConv2DOptions(Padding.SAME, stride, stride, 1, FusedActivation.RELU6, 1, 1)
+        made = at.DepthwiseConv2DOptions(Padding.SAME, stride, stride, 1, FusedActivation.RELU6, dilation, dilation)
         return self._add("DEPTHWISE_CONV_2D", [self.at, weights, self._bias(channels)], shape, made)
 
     def add(self, other: int) -> int:

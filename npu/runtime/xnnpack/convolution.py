@@ -25,7 +25,7 @@ from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.memory import GUARD_BYTES, Workspace, address, guarded
 from npu.runtime.xnnpack.operand import ConstantOperand, operand
-from npu.runtime.xnnpack.operation import CompiledOperation, Rows
+from npu.runtime.xnnpack.operation import CompiledOperation, Rows, Words
 from npu.runtime.xnnpack.packing import (
     PackedProduct,
     Stage,
@@ -37,6 +37,8 @@ from npu.runtime.xnnpack.packing import (
     sums_fit,
 )
 
+Room = Callable[[int], Words]
+"""Gives memory for so many addresses."""
 Store = Callable[[Array], Array]
 """Keeps packed weights: the weights cache, or the identity."""
 _SIGN = 0x80808080
@@ -104,7 +106,7 @@ def tap_addresses(geometry: Window, ifm: Array, start: int, padding: int, out: A
         out[b] = np.where(inside, start + (b * height * width + offsets) * pixel, padding)
 
 
-def fill_table(operation: CompiledOperation, window: Window, source: Array, outside: int, entries: int) -> Array:
+def fill_table(room: Room, window: Window, source: Array, outside: int, entries: int) -> Words:
     """The table of a depthwise convolution: `entries` addresses for every output pixel, those of `outside` after the taps.
 
     Nine taps stand column by column, as if the filter were 3 by 3.
@@ -112,7 +114,7 @@ def fill_table(operation: CompiledOperation, window: Window, source: Array, outs
     batches, taps = len(source), math.prod(window.kernel)
     result = np.empty((batches, *window.out, *window.kernel), np.int64)
     tap_addresses(window, source, address(source), outside, result)
-    table = operation.table(batches * math.prod(window.out) * entries)
+    table = room(batches * math.prod(window.out) * entries)
     grid = table.reshape(-1, entries)
     order = r.COLUMN_BY_COLUMN if taps == _KNOWN_TAPS else range(taps)
     grid[:, order], grid[:, taps:] = result.reshape(-1, taps), outside
@@ -211,6 +213,11 @@ class _Windowed(_Weighted):
     _depth: int
     """Channels of the input."""
 
+    @property
+    def window(self) -> Window:
+        """Of the shapes that were prepared."""
+        return self._geometry
+
     def shape(self) -> bool:
         ifm = self.node.input(0)
         if len(ifm.shape) != 4 or ifm.shape[3] != self._depth or 0 in ifm.shape:
@@ -287,6 +294,14 @@ class Depthwise(_Windowed):
         batches, channels = source.shape[0], source.shape[3]
         row = self._row()
         row["width"], row["rows"], row["is_by_rows"] = g.out[1], batches * g.out[0], self.by_rows
+        table, row["pixel_step"], row["line_step"] = self.table_over(source, g, self._outside(channels), self.table)
+        row["table"] = address(table)
+        if self._operand.weight_zero_point:
+            row["centred"], row["sign"] = 1, (self._operand.weight_zero_point & 255) * 0x01010101
+        self.rows = np.stack([*before, row])
+
+    def table_over(self, source: Array, g: Window, outside: int, room: Room) -> tuple[Words, int, int]:
+        """Addresses of the windows on a map, and the bytes of them from an output pixel, and an output row, to the next."""
         width, entries = g.kernel[1] + self.by_rows, self._layout.segments
         window, pixel, line = replace(g, kernel=(g.kernel[0], width)), entries, entries * g.out[1]
         if g.kernel == (3, 3) and g.dilation[1] == 1 and (not self.by_rows or g.out[1] >= _PAIRED):
@@ -294,11 +309,7 @@ class Depthwise(_Windowed):
             columns, entries = (g.out[1] - 1) * g.stride[1] + width, g.kernel[0]
             window = replace(g, kernel=(g.kernel[0], 1), stride=(g.stride[0], 1), out=(g.out[0], columns))
             pixel, line = entries * g.stride[1], entries * columns
-        row["pixel_step"], row["line_step"] = 8 * pixel, 8 * line
-        row["table"] = address(fill_table(self, window, source, self._outside(channels), entries))
-        if self._operand.weight_zero_point:
-            row["centred"], row["sign"] = 1, (self._operand.weight_zero_point & 255) * 0x01010101
-        self.rows = np.stack([*before, row])
+        return fill_table(room, window, source, outside, entries), 8 * pixel, 8 * line
 
 
 class FullyConnected(_Weighted):

@@ -48,7 +48,7 @@ class XnnpackDelegate(SimpleDelegate):
         self._values: VariableValues = {}
         self._threads = Threads(self.options.num_threads)
         self._workspace = Workspace()
-        self._memory = TensorMemory()
+        self._memory, self._stripes = TensorMemory(), TensorMemory()
         self._is_closed = False
         if self.options.weights_cache is not None:
             self.options.weights_cache.add_user(self)
@@ -79,7 +79,7 @@ class XnnpackDelegate(SimpleDelegate):
             context.report_error(str(error))
             return Status.DELEGATE_ERROR
         native = None if half is None else half is HalfPrecision.NATIVE
-        shared = self._values, self._threads, self._workspace, self._memory
+        shared = self._values, self._threads, self._workspace, self._memory, self._stripes
         self._pending = Setting(self.options, acceptance, native, *shared)
         return Status.OK
 
@@ -102,7 +102,7 @@ class XnnpackDelegate(SimpleDelegate):
             packed_weight_bytes=sum(report.packed_weight_bytes for report in reports),
             indirection_bytes=sum(report.indirection_bytes for report in reports),
             persistent_indirection_bytes=sum(report.persistent_indirection_bytes for report in reports),
-            tensor_bytes=self._memory.bytes + sum(partition.unshared_bytes for partition in self._live),
+            tensor_bytes=self._memory.bytes + self._stripes.bytes + sum(partition.unshared_bytes for partition in self._live),
         )
 
     @property
@@ -146,3 +146,4 @@ class _Counted(XnnpackPartition):
     def free(self, context: Context) -> None:
         if self in self._live:
             self._live.remove(self)
+        super().free(context)

@@ -89,7 +89,7 @@ class Mean(CompiledOperation):
             before.append(_copied(ifm.array, source))
         window = Window((height, width), (1, 1), (1, 1), (0, 0), (1, 1))
         outside = address(self.keep(guarded((channels + GUARD_BYTES,), ifm.array.dtype)))
-        row["table"] = address(fill_table(self, window, source, outside, layout.segments))
+        row["table"] = address(fill_table(self.table, window, source, outside, layout.segments))
         after = [self._quotient(row, height * width)] if is_float else []
         self.rows = np.stack([*before, row, *after])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,9 +22,11 @@ from npu.runtime.misuse import InterpreterStateError
 from npu.runtime.operator import OperatorNode, Run, RuntimeOptions
 from npu.runtime.tensor import MOVES, RuntimeTensor
 from npu.runtime.xnnpack.acceptance import VARIABLE_KINDS, Acceptance
+from npu.runtime.xnnpack.cascade import Cascade, find_cascades
 from npu.runtime.xnnpack.convolution import Site, compile_weighted
 from npu.runtime.xnnpack.direct import make_direct
 from npu.runtime.xnnpack.half import FromHalf, HalfOperation, ToHalf
+from npu.runtime.xnnpack.kernels.row import JOB
 from npu.runtime.xnnpack.mean import make_mean
 from npu.runtime.xnnpack.memory import TensorMemory, Workspace, guarded
 from npu.runtime.xnnpack.operand import operand
@@ -54,6 +57,8 @@ class Setting:
     threads: Threads
     workspace: Workspace
     memory: TensorMemory
+    stripes: TensorMemory
+    """Of maps that are not whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,7 @@ _MAKERS: Mapping[str, Callable[[int, OperatorNode, Site], CompiledOperation | No
 }  # fmt: skip
 _SERVICES = _NoSubgraphs()
 _GOOD = Status.OK
+_NO_ROWS: Rows = np.zeros(0, JOB)
 
 
 class XnnpackPartition(SimpleDelegateKernel):
@@ -109,6 +115,7 @@ class XnnpackPartition(SimpleDelegateKernel):
         self._own: dict[int, RuntimeTensor] = {}
         self._packed_bytes = 0
         self._groups: tuple[tuple[int, list[XnnpackOperation]], ...] = ()
+        self._cascades: Mapping[int, Mapping[int, Cascade]] = {}
         self._steps: dict[int, Run] = {}
         self._arena_bytes = 0
         self._shared: Mapping[int, int] = {}
@@ -133,6 +140,7 @@ class XnnpackPartition(SimpleDelegateKernel):
             return Status.ERROR
         self._plan_memory()
         self._groups = tuple(enumerate(_grouped(self.operations, alone=self._setting.options.transient_indirection_buffer)))
+        self._cascades = self._find_cascades()
         self._steps = {}
         return Status.OK
 
@@ -152,10 +160,15 @@ class XnnpackPartition(SimpleDelegateKernel):
 
     invoke = eval  # of small models a call in between would be felt
 
+    def free(self, context: Context) -> None:
+        """Let go of all that refers to this again: threads and memory go with the delegate, not when garbage is looked for."""
+        self.operations, self._groups, self._steps, self._cascades = [], (), {}, {}
+
     def memory(self) -> MemoryReport:
         """Bytes held for this partition, after allocation and a first run."""
         compiled = [op for op in self.operations if isinstance(op, CompiledOperation)]
-        indirection = sum(op.indirection_bytes for op in compiled)
+        kept = sum(cascade.table_bytes for cascades in self._cascades.values() for cascade in cascades.values())
+        indirection = kept + sum(op.indirection_bytes for op in compiled)
         return MemoryReport(
             packed_weight_bytes=self._packed_bytes,
             indirection_bytes=indirection,
@@ -188,6 +201,18 @@ class XnnpackPartition(SimpleDelegateKernel):
         self._is_placed = False
         tensors = {id(t): t for op in self.operations for t in (*op.node.inputs, *op.node.outputs) if t is not None}
         self._boundary = tuple((t, None) for t in tensors.values() if not t.is_constant and not self._is_own(t))
+
+    def _find_cascades(self) -> Mapping[int, Mapping[int, Cascade]]:
+        """Of each group, by their first operation."""
+        if self._setting.options.transient_indirection_buffer:
+            return {}
+        uses = Counter(id(tensor) for op in self.operations for tensor in op.node.inputs if tensor is not None)
+        uses.update(id(tensor) for tensor, _ in self._boundary)
+        threads, memory = self._setting.threads.count, self._setting.stripes
+        return {
+            position: {index: Cascade(operations, threads, memory) for index, operations in find_cascades(group, uses)}
+            for position, group in self._groups
+        }
 
     def _look_again(self) -> None:
         """Begin anew if a buffer of the interpreter has moved."""
@@ -331,7 +356,7 @@ class XnnpackPartition(SimpleDelegateKernel):
         first = group[0]
         if not (isinstance(first, CompiledOperation) and first.is_compiled):
             return first.run
-        step = self._setting.threads.prepared(_bound_rows(group))
+        step = self._setting.threads.prepared(_bound_rows(group, self._cascades.get(key, {})))
         if not self._setting.options.transient_indirection_buffer:
             self._steps[key] = step
         return step
@@ -343,8 +368,8 @@ class XnnpackPartition(SimpleDelegateKernel):
             context.record_time(operation.index, f"XNNPACK/{operation.name}", time.perf_counter() - start)
 
 
-def _bound_rows(group: list[XnnpackOperation]) -> Rows:
-    """The rows of compiled operations for their current buffers."""
+def _bound_rows(group: list[XnnpackOperation], cascades: Mapping[int, Cascade]) -> Rows:
+    """The rows of compiled operations for their current buffers; `cascades` by their first operation."""
     rows = []
     for operation in group:
         assert isinstance(operation, CompiledOperation)
@@ -353,6 +378,8 @@ def _bound_rows(group: list[XnnpackOperation]) -> Rows:
         else:
             operation.refresh()
         rows.append(operation.rows)
+    for index, cascade in cascades.items():
+        rows[index : index + 3] = cascade.bound_rows(), _NO_ROWS, _NO_ROWS
     return np.concatenate(rows)
 
 

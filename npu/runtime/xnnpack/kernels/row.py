@@ -51,11 +51,33 @@ JOB_WORDS = JOB_BYTES // 8
 
 GEMM_FLOAT, GEMM_BYTE, GEMM_REAL, DEPTHWISE_FLOAT, DEPTHWISE_BYTE = range(5)
 """Products: floats, scaled 8-bit results, and 8-bit results that are scaled in double precision; then depthwise ones."""
+CASCADE_OF_JOBS = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            *("height", "width", "pitch"),  # of the map that the first job writes; bytes of a row
+            *("buffer", "slots"),  # address and rows of the rolling buffer for it, a multiple of `stride`
+            *(
+                "stride",
+                "before",
+                "window",
+            ),  # of the depthwise job: rows between windows, rows of padding above, rows that one spans
+            *("between", "between_pitch"),  # address of what it writes, bytes of a row
+            "stripe",  # so many of these rows at a time
+            *("out", "out_pitch", "out_width"),  # of what the last job writes: address, bytes of a row, pixels of a row
+        )
+    ]
+)
+"""Buffers and sizes of a CASCADE; its jobs follow: a product, a depthwise convolution and a product of one tap. Where they
+write is set for every stripe."""
+CASCADE_ROW, CASCADE_BYTES = ty.record(CASCADE_OF_JOBS), CASCADE_OF_JOBS.itemsize
+cascades_at = RowsAt(CASCADE_ROW)
 COPY_ROWS, LOOK_UP_PAIRS, RESIZE, ADD_BYTES, SUBTRACT_BYTES, SUM_PIXELS = range(5, 11)
 FLOAT_ADD, FLOAT_SUBTRACT, FLOAT_MULTIPLY, FLOAT_DIVIDE, FLOAT_SQUARED_DIFFERENCE, FLOAT_CLAMP, FLOAT_TANH = range(11, 18)
 SOFTMAX_ROWS, MOVE, FLIP_ROWS = range(18, 21)
-MAX_FLOAT, MAX_SIGNED, MAX_UNSIGNED, LOOK_UP, FIXED_POINT_SUM = range(21, 26)
-"""The last one is of 8-bit maps, with FIXED_POINT."""
+MAX_FLOAT, MAX_SIGNED, MAX_UNSIGNED, LOOK_UP, FIXED_POINT_SUM, CASCADE = range(21, 27)
+"""The last but one is of 8-bit maps, with FIXED_POINT; the last is three jobs in one, for which `table` is the address of
+CASCADE_OF_JOBS for each of `segments` chunks, `pixel_step` bytes apart, and `length` the work of an output row."""
 FLOAT_STAGE = np.dtype([("bias", np.float32, (16,))])
 REAL_STAGE = np.dtype([("bias", np.int32, (16,)), ("scale", np.float64, (16,))])
 """What products of floats, and those that are scaled in double precision, have for every 16 channels; others have CHANNELS."""

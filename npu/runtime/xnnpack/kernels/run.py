@@ -12,6 +12,7 @@ from npu.native.steps import SHARED_WORK, STEP_TYPE, help_with_steps, run_steps
 from npu.runtime.xnnpack.kernels import row as r
 
 if is_making():
+    from npu.runtime.xnnpack.kernels.cascade import run_cascade
     from npu.runtime.xnnpack.kernels.depthwise import depthwise
     from npu.runtime.xnnpack.kernels.floats import float_pairs, softmax_rows
     from npu.runtime.xnnpack.kernels.gemm import gemm
@@ -109,6 +110,8 @@ def run_part(at, first, last):  # type: ignore[no-untyped-def]
         maxima(at, first, last)
     elif kind == r.LOOK_UP:
         look_up(row, first, last)
+    elif kind == r.CASCADE:
+        run_cascade(row, first, last)
 
 
 @kernel(ty.void(ty.int64[::1]))
@@ -121,7 +124,12 @@ def run_alone(words):  # type: ignore[no-untyped-def]
 
 @kernel(ty.void(SHARED_WORK, STEP_TYPE, ty.int64))
 def _do_chunk(work, step, chunk):  # type: ignore[no-untyped-def]
-    """A chunk of the job whose address a step has."""
+    """A chunk of the job whose address a step has, or as many whole ones as it says."""
+    for k in range(step.part):
+        at = step.job + k * r.JOB_BYTES
+        run_part(at, np.int64(0), r.jobs_at(at)[0].rows)
+    if step.part > 0:
+        return
     row = r.jobs_at(step.job)[0]
     first, total = chunk * row.chunk, row.groups if row.by_blocks else row.rows
     run_part(step.job, first, total if chunk + 1 == step.chunks else first + row.chunk)

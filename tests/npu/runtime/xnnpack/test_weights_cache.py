@@ -12,6 +12,7 @@ from npu.errors import InterpreterError
 from npu.graph.dtype import DType
 from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.misuse import InterpreterStateError
+from npu.runtime.xnnpack import threads
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.runtime.xnnpack.weights_cache import PAGE_BYTES, CacheState, WeightsCache
 
@@ -144,13 +145,17 @@ def test_quantized_weights_are_shared_too() -> None:
 
 @pytest.mark.seed("X-W-9")
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_a_delegate_that_is_gone_no_longer_uses_the_cache_nor_its_threads(is_closed: bool) -> None:
+def test_a_delegate_that_is_gone_no_longer_uses_the_cache_nor_its_threads(
+    is_closed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "_SMALLEST_SHARED", 1)
     gc.disable()  # neither must wait for the collector
     try:
         cache, before = WeightsCache(), threading.active_count()
         interpreter, delegate = delegated(CONTENT, weights_cache=cache, num_threads=2)
         cache.finalize_soft()
         run(interpreter, INPUTS)
+        assert threading.active_count() == before + 1
         if is_closed:
             interpreter.close()
         del interpreter, delegate

@@ -1,0 +1,132 @@
+"""Convolutions around a depthwise one, in stripes: the floats of the operators one after another, whatever the sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from npu.graph.attributes import FusedActivation
+from npu.graph.dtype import DType
+from npu.runtime.interpreter import CpuInterpreter
+from npu.runtime.xnnpack import cascade as cascade_module
+from npu.runtime.xnnpack.cascade import Cascade
+from npu.runtime.xnnpack.delegate import XnnpackDelegate
+from npu.runtime.xnnpack.options import default_options
+
+from tests.support.litert import Array, random_inputs
+from tests.support.xnnpack import Layers
+
+
+def bottlenecks(height: int, width: int, kernel: int, stride: int) -> bytes:
+    """Three of them, the last with a sum around it."""
+    net = Layers(DType.FLOAT32, (1, height, width, 3), seed=height * kernel + stride)
+    net.conv(20, 3, 2)
+    net.depthwise(kernel, stride)
+    net.conv(16, activation=FusedActivation.NONE)
+    start = net.at
+    for channels, dilation in ((33, 1), (48, 2)):
+        net.conv(channels)
+        net.depthwise(kernel, dilation=dilation)
+        net.conv(16, activation=FusedActivation.NONE)
+    net.add(start)
+    return net.build()
+
+
+def outputs(content: bytes, threads: int, runs: int = 2) -> list[Array]:
+    """Of inputs that differ from run to run."""
+    delegate = XnnpackDelegate(replace(default_options(), num_threads=threads))
+    interpreter = CpuInterpreter(model_content=content, experimental_delegates=[delegate])
+    interpreter.allocate_tensors()
+    made = []
+    for seed in range(runs):
+        (values,) = random_inputs(content, seed)
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], values)
+        interpreter.invoke()
+        made.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).copy())
+    interpreter.close()
+    delegate.close()
+    return made
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Cascade]:
+    """The cascades of what runs: of maps of any size."""
+    found: list[Cascade] = []
+    make = Cascade.__init__
+
+    def noted(self: Cascade, *arguments: object) -> None:
+        make(self, *arguments)  # type: ignore[arg-type]
+        found.append(self)
+
+    monkeypatch.setattr(Cascade, "__init__", noted)
+    monkeypatch.setattr(cascade_module, "_LARGE_BYTES", 0)
+    return found
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("stripe_bytes", [0, 20_000, 1 << 20])
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (5, 1), (5, 2), (2, 2), (5, 3), (1, 1)])
+@pytest.mark.parametrize(("height", "width"), [(43, 22), (16, 61), (6, 5)])
+def test_stripes_change_no_bit(
+    height: int, width: int, kernel: int, stride: int, stripe_bytes: int, threads: int,
+    made: list[Cascade], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    content = bottlenecks(height, width, kernel, stride)
+    monkeypatch.setattr(cascade_module, "_STRIPE_BYTES", stripe_bytes)
+    results = outputs(content, threads)
+    assert len(made) == 3
+    monkeypatch.setattr(cascade_module, "_LARGE_BYTES", 1 << 40)
+    for result, expected in zip(results, outputs(content, 1), strict=True):
+        np.testing.assert_array_equal(result, expected)
+    assert len(made) == 3
+
+
+def read_twice(net: Layers) -> None:
+    net.conv(16)
+    first = net.at
+    net.depthwise()
+    second = net.at
+    net.conv(16)
+    net.add(second)
+    net.add(first)
+
+
+def of_two_images(net: Layers) -> None:
+    net.shape = (2, *net.shape[1:])
+    net.conv(16)
+    net.depthwise()
+    net.conv(16)
+
+
+def into_a_window(net: Layers) -> None:
+    net.conv(16)
+    net.depthwise()
+    net.conv(16, 3)
+
+
+@pytest.mark.parametrize("build", [read_twice, of_two_images, into_a_window])
+def test_maps_that_are_needed_whole_are_made_whole(build: Callable[[Layers], None], made: list[Cascade]) -> None:
+    net = Layers(DType.FLOAT32, (2 if build is of_two_images else 1, 12, 12, 8))
+    build(net)
+    outputs(net.build(), 2)
+    assert not made
+
+
+def test_small_maps_are_made_whole(made: list[Cascade], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cascade_module, "_LARGE_BYTES", 1 << 19)
+    outputs(bottlenecks(43, 22, 3, 1), 2)
+    assert not made
+
+
+def test_cascades_share_the_memory_of_stripes(made: list[Cascade]) -> None:
+    content = bottlenecks(43, 22, 3, 1)
+    delegate = XnnpackDelegate(replace(default_options(), num_threads=2))
+    interpreter = CpuInterpreter(model_content=content, experimental_delegates=[delegate])
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    assert delegate._stripes.bytes == max(2 * one._bytes_of_chunk for one in made)
+    assert delegate.memory().tensor_bytes >= delegate._stripes.bytes
+    assert delegate.memory().indirection_bytes > sum(one.table_bytes for one in made) > 0
