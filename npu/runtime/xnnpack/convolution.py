@@ -37,7 +37,7 @@ from npu.runtime.xnnpack.packing import (
     sums_fit,
 )
 
-Room = Callable[[int], Words]
+TableMemory = Callable[[int], Words]
 """Gives memory for so many addresses."""
 Store = Callable[[Array], Array]
 """Keeps packed weights: the weights cache, or the identity."""
@@ -106,7 +106,7 @@ def tap_addresses(geometry: Window, ifm: Array, start: int, padding: int, out: A
         out[b] = np.where(inside, start + (b * height * width + offsets) * pixel, padding)
 
 
-def fill_table(room: Room, window: Window, source: Array, outside: int, entries: int) -> Words:
+def fill_table(allocate: TableMemory, window: Window, source: Array, outside: int, entries: int) -> Words:
     """The table of a depthwise convolution: `entries` addresses for every output pixel, those of `outside` after the taps.
 
     Nine taps stand column by column, as if the filter were 3 by 3.
@@ -114,7 +114,7 @@ def fill_table(room: Room, window: Window, source: Array, outside: int, entries:
     batches, taps = len(source), math.prod(window.kernel)
     result = np.empty((batches, *window.out, *window.kernel), np.int64)
     tap_addresses(window, source, address(source), outside, result)
-    table = room(batches * math.prod(window.out) * entries)
+    table = allocate(batches * math.prod(window.out) * entries)
     grid = table.reshape(-1, entries)
     order = r.COLUMN_BY_COLUMN if taps == _KNOWN_TAPS else range(taps)
     grid[:, order], grid[:, taps:] = result.reshape(-1, taps), outside
@@ -300,7 +300,7 @@ class Depthwise(_Windowed):
             row["centred"], row["sign"] = 1, (self._operand.weight_zero_point & 255) * 0x01010101
         self.rows = np.stack([*before, row])
 
-    def table_over(self, source: Array, g: Window, outside: int, room: Room) -> tuple[Words, int, int]:
+    def table_over(self, source: Array, g: Window, outside: int, allocate: TableMemory) -> tuple[Words, int, int]:
         """Addresses of the windows on a map, and the bytes of them from an output pixel, and an output row, to the next."""
         width, entries = g.kernel[1] + self.by_rows, self._layout.segments
         window, pixel, line = replace(g, kernel=(g.kernel[0], width)), entries, entries * g.out[1]
@@ -309,7 +309,7 @@ class Depthwise(_Windowed):
             columns, entries = (g.out[1] - 1) * g.stride[1] + width, g.kernel[0]
             window = replace(g, kernel=(g.kernel[0], 1), stride=(g.stride[0], 1), out=(g.out[0], columns))
             pixel, line = entries * g.stride[1], entries * columns
-        return fill_table(room, window, source, outside, entries), 8 * pixel, 8 * line
+        return fill_table(allocate, window, source, outside, entries), 8 * pixel, 8 * line
 
 
 class FullyConnected(_Weighted):
