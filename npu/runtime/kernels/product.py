@@ -9,7 +9,7 @@ from npu.native.cpu import is_making
 from npu.native.kernel import kernel
 
 if is_making():
-    from npu.runtime.kernels.product_tiles import HEIGHT, LANES, MOST_VECTORS, tile
+    from npu.runtime.kernels.product_tiles import HEIGHTS, LANES, tile
 
 _CONSTANT, _MATRIX = ty.constant(ty.float32, 2), ty.float32[:, ::1]
 
@@ -26,15 +26,17 @@ def multiply_in_order(rows, weights, out):  # type: ignore[no-untyped-def]
                 for n in range(columns):
                     out[m, n] += rows[m, k] * weights[k, n]
         return
-    vectors = np.int64(MOST_VECTORS if columns >= MOST_VECTORS * LANES else 1)
-    height = np.int64(HEIGHT if count >= HEIGHT else 1)
+    height = np.int64(1)
+    for rows_of_tile in HEIGHTS:
+        if height == 1 and count >= rows_of_tile:
+            height = np.int64(rows_of_tile)
     a, b, c = np.int64(rows.ctypes.data), np.int64(weights.ctypes.data), np.int64(out.ctypes.data)
     # The last tiles lie over those before them, and give the same numbers.
-    for start in range(0, columns, LANES * vectors):
-        n = 4 * min(np.int64(start), columns - LANES * vectors)
+    for start in range(0, columns, LANES):
+        n = 4 * min(np.int64(start), columns - LANES)
         for first in range(0, count, height):
             m = 4 * min(np.int64(first), count - height)
-            tile(10 * height + vectors, a + m * depth, 4 * depth, depth, b + n, 4 * columns, c + m * columns + n, 4 * columns)
+            tile(height, a + m * depth, 4 * depth, depth, b + n, 4 * columns, c + m * columns + n, 4 * columns)
 
 
 @kernel(ty.void(_CONSTANT, _CONSTANT, _MATRIX, ty.constant(ty.float32, 1), ty.float32, ty.float32, _MATRIX))
