@@ -109,15 +109,15 @@ def _about_smallest(search: CascadeSearch, budget: int, progress: Progress | Non
 
 
 def _smaller(search: CascadeSearch, peak: int, budget: int, progress: Progress | None) -> Iterable[CutPlan]:
-    """The plan whose peak is nearest to the budget, and others between it and a larger peak."""
-    smallest, most = _closest(search, budget, progress), int(peak * _NOTEWORTHY)
+    """The plan that is cut down for the budget, and others between its peak and a larger one."""
+    smallest, most = _cut_down(search, budget, progress), int(peak * _NOTEWORTHY)
     if not 0 < smallest.peak <= most:
         return ()
     plans, reached = [smallest], peak
     for part in range(_PLANS_BETWEEN):
         budget = int(most * (smallest.peak / most) ** (part / _PLANS_BETWEEN))
         if budget < reached:  # else the plan before has met it
-            plans.append(_closest(search, budget, progress))
+            plans.append(_cut_down(search, budget, progress))
             reached = plans[-1].peak
     return [plan for plan in dict.fromkeys(plans) if plan.peak <= most]
 

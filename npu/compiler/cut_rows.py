@@ -107,6 +107,8 @@ class CascadeSearch:
         self._search, self._chains = np.zeros(1, SEARCH), np.zeros(MOST_CHAINS, CHAIN)
         self._stripes, self._rows = np.empty(MOST_STEPS * max(counts), STEP), np.zeros((MOST_STEPS, 5), np.int64)
         self._trial, self._room = _Trial(0, 0, 0), np.empty(0, STEP)
+        self._answers: dict[CutPlan, list[tuple[int, int, CutPlan | None]]] = {}
+        """What came after a plan, for budgets from one to another."""
         self._plans: dict[tuple[CutPlan, tuple[int, ...]], CutPlan] = {}
         self._made: dict[tuple[tuple[int, ...], int, bool], tuple[Step, ...]] = {}
         steps, maps, buffers, touches, extents = _tables(graph, nodes)
@@ -123,7 +125,20 @@ class CascadeSearch:
         return CutPlan(cuts, whole, extents, cascades, steps, maps, buffers, touches, nodes, live[:-1], peak)
 
     def next(self, plan: CutPlan, budget: int) -> CutPlan | None:
-        """The plan with one more cascade, where the peak is: the cheapest that meets the budget, else the lowest."""
+        """The plan with one more cascade, where the peak is: the cheapest that meets the budget, else the lowest.
+
+        A cascade that meets one budget is as good for a smaller one that it meets, and the lowest for every smaller one.
+        """
+        answers = self._answers.setdefault(plan, [])
+        for least, most, known in answers:
+            if least <= budget <= most:
+                return known
+        better = self._next(plan, budget)
+        reached = 0 if better is None else int(self._search["reached"][0])
+        answers.append((reached if reached <= budget else 0, budget, better))
+        return better
+
+    def _next(self, plan: CutPlan, budget: int) -> CutPlan | None:
         number = int(np.searchsorted(plan.nodes[:, 0], plan.worst, "right")) - 1
         begin, end = plan.extents[number, :2].tolist()
         ways = self._hides_tensors, self._has_branches, self._has_leads
