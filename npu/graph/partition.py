@@ -96,6 +96,12 @@ def steps_of(graph: Graph) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     return [((), ()) if index in graph.unneeded else (op.inputs, op.outputs) for index, op in enumerate(graph.ops)]
 
 
+def dependencies_of(graph: Graph) -> list[list[int]]:
+    """For each operator, those that must run after it: they read what it writes, write what it reads, or keep their order."""
+    sources, _ = _sources(steps_of(graph))
+    return _dependencies(sources, orders(graph.ops))[1]
+
+
 def partition_nodes(
     steps: Sequence[tuple[Sequence[int], Sequence[int]]],
     accepted: Collection[int],
