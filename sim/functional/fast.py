@@ -244,7 +244,12 @@ def _fill_convolution(row: PlannedRow, operation: Convolution, memory: NpuMemory
     else:
         height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
         width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
-        start, pixel, pitch, bricks = _fill_padding(row, ifm, operation.padding, height, width), ifm.depth, width * ifm.depth, 0
+        start, pixel, pitch, bricks = (
+            _fill_padding(row, operation, memory, operation.padding, height, width),
+            ifm.depth,
+            width * ifm.depth,
+            0,
+        )
         rows = start + kernel.stride_y * pitch * np.arange(ofm.height, dtype=np.int64)
         offsets = _grid(rows, ofm.width, kernel.stride_x * pixel)
     n["in_table"] = row.table("in", offsets)
@@ -282,9 +287,13 @@ def _segments(kernel: KernelWindow, depth: int, pixel: int, pitch: int, bricks: 
     return PackedOrder(order.reshape(-1), offsets.reshape(-1), padded // 4)
 
 
-def _fill_padding(row: PlannedRow, ifm: FeatureMap, padding: IfmPadding, height: int, width: int) -> int:
+def _fill_padding(
+    row: PlannedRow, operation: KernelOperation, memory: NpuMemory, padding: IfmPadding, height: int, width: int
+) -> int:
     """The machine address of a dense copy of the input, padded to `height` by `width`."""
-    pitch, n = width * ifm.depth, row.fields
+    ifm, n = operation.ifm, row.fields
+    pitch = width * ifm.depth
+    n["is_overwritten"] = not _may_share(operation, [ifm], memory)
     buffer = np.full(height * pitch + _GUARD_BYTES, ifm.zero_point & 0xFF, np.uint8)
     start = row.table("padded", buffer)
     n["in_region"] = -1
@@ -309,7 +318,7 @@ def _fill_depthwise(row: PlannedRow, operation: DepthwiseConvolution, memory: Np
         offsets = _offsets_of_rows(ifm, y)
         n["in_region"], n["in_pixel"], n["in_brick"] = ifm.region, pixel_stride(ifm), brick_stride(ifm)
     else:
-        offsets = _fill_padding(row, ifm, IfmPadding(), ifm.height, ifm.width) + y * (ifm.width * ifm.depth)
+        offsets = _fill_padding(row, operation, memory, IfmPadding(), ifm.height, ifm.width) + y * (ifm.width * ifm.depth)
         n["in_pixel"], n["in_brick"] = ifm.depth, 16
     rows = np.where((y >= 0) & (y < ifm.height), offsets, r.NO_ROW)
     row.order = _parts(kernel, padding.left)

@@ -122,5 +122,6 @@ def _row_of(slices: Sequence[PackedRow], arrays: list[npt.NDArray[np.generic]]) 
         for name in ("weights", "stage"):
             arrays.append(np.frombuffer(b"".join([packed_bytes(row.numbers, name) for row in slices]), np.uint8))
             numbers[name] = arrays[-1].ctypes.data
+        numbers["is_overwritten"] = any(row.numbers["is_overwritten"] for row in slices)
         numbers["blocks"], numbers["tail"] = sum(int(row.numbers["blocks"]) for row in slices), slices[-1].numbers["tail"]
     return numbers

@@ -88,7 +88,7 @@ def _steps(rows: npt.NDArray[np.void], counts: list[int]) -> Iterator[tuple[int,
         row = rows[(at - start) // r.ROW_BYTES]
         if alone > 0:
             yield at, alone, count
-        elif row["pad_rows"] > 0 and row["kind"] == r.CONVOLUTION and not row["is_by_block"]:
+        elif row["pad_rows"] > 0 and row["kind"] == r.CONVOLUTION and not (row["is_by_block"] or row["is_overwritten"]):
             yield at, PADDED_CHUNKS, count
         else:
             yield from [(at, PADDING, 1)] * int(row["pad_rows"] > 0)

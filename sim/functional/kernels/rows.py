@@ -76,6 +76,7 @@ ROW = np.dtype(
             # Where the first pixel goes, and bytes from row to row there; the pixels there are dense, `pad_depth` bytes.
             *("pad_target", "pad_pitch"),
             *("pad_width", "pad_depth", "pad_pixel", "pad_brick"),
+            "is_overwritten",  # whether the output lies over what is copied there: then all of it is copied first
             # Depthwise, elementwise: bytes between columns and between groups of 16 channels of the input.
             *("in_pixel", "in_brick"),
             "out_pixel",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,8 @@ import pytest
 import npu
 from npu.graph.dtype import DType
 from npu.hardware.catalogue import load_variant
+from npu.isa.decode import decode
+from npu.isa.encode import encode
 from npu.isa.operations import Convolution, Dma, DmaSide, Operation, Stop
 from npu.isa.payload import parse_payload
 from npu.isa.stream import CommandStream
@@ -28,6 +32,7 @@ from tests.support.vela import only_job
 from tests.support.xnnpack import Layers
 
 RUNS = 5
+SPARE_BYTES = 1 << 17
 
 
 def windows() -> bytes:
@@ -54,12 +59,12 @@ class Bench:
 
     def __init__(self, content: bytes, target: str) -> None:
         self.job, self.variant = only_job(content), load_variant(target)
-        self.words = parse_payload(self.job.payload).words
+        self.words, self.spare_bytes = parse_payload(self.job.payload).words, 0
 
     def memory(self, constants: np.ndarray | None = None) -> NpuMemory:
         """Constants that nobody can change, unless others are given."""
         held = np.frombuffer(self.job.read_only.tobytes(), np.uint8) if constants is None else constants
-        scratch = {1: np.zeros(self.job.scratch_bytes, np.uint8), 2: np.zeros(self.job.fast_bytes, np.uint8)}
+        scratch = {1: np.zeros(self.job.scratch_bytes + self.spare_bytes, np.uint8), 2: np.zeros(self.job.fast_bytes, np.uint8)}
         return NpuMemory({0: held, **scratch}, self.variant)
 
 
@@ -114,6 +119,28 @@ def test_threads_leave_the_bytes_of_the_general_kernels(
         if target == "ethos-u55-128":  # where all weights are known
             assert stream.repeated is not None
             assert (stream.repeated.table["chunk"] > 0).any()
+
+
+@pytest.mark.parametrize("rows_below", [0, 1, -1])
+def test_threads_pad_all_of_an_input_before_it_is_overwritten(rows_below: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_SMALLEST_STREAM", 8)
+    monkeypatch.setattr(threads, "_SMALLEST_CHUNK", 8)
+    monkeypatch.setattr(threads, "help_shared", lambda work: None)  # all chunks one after the other
+    of = bench("windows", "ethos-u55-128")
+    operations = [one.operation for one in decode(of.words, of.variant)]
+    padded = [
+        one for one in operations if isinstance(one, Convolution) and not one.padding.is_none and one.kernel.stride_y == 1
+    ]
+    assert len(padded) >= 4
+    for conv in padded[1:]:  # its output goes where its input is
+        ifm = conv.ifm
+        place = SPARE_BYTES // 2 + ifm.addresses[0] + rows_below * ifm.stride_y
+        moved = replace(ifm, addresses=(SPARE_BYTES // 2 + ifm.addresses[0], *ifm.addresses[1:]))
+        overlaid = replace(conv, ifm=moved, ofm=replace(conv.ofm, addresses=(place, *conv.ofm.addresses[1:])))
+        of_one = copy(of)
+        of_one.words = encode([overlaid if one is conv else one for one in operations], of.variant)
+        of_one.spare_bytes = SPARE_BYTES
+        assert_runs_exact(of_one, Machine(of.variant, num_threads=2), of_one.memory(), runs=8)
 
 
 def test_constants_that_can_change_are_compared_at_every_run() -> None:
