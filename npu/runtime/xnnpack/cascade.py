@@ -16,6 +16,7 @@ from typing import TypeGuard
 import numpy as np
 
 from npu.numerics.arrays import Array
+from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.xnnpack.convolution import Depthwise, PackedConvolution
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.memory import ALIGNMENT, GUARD_BYTES, TensorMemory, address, guarded
@@ -56,6 +57,16 @@ class Cascade:
         self._buffers = ((1, slots, width, channels), (stripe, out_width, between))
         self._memory, self._tables = memory, list[tuple[Words, Words]]()
         memory.reserve(threads * self._bytes_of_chunk)
+
+    @property
+    def inputs(self) -> tuple[RuntimeTensor | None, ...]:
+        """What is read until the last row is written."""
+        return self._operations[0].node.inputs
+
+    @property
+    def last(self) -> PackedConvolution:
+        """The operation whose output is that of all."""
+        return self._operations[2]
 
     @property
     def table_bytes(self) -> int:

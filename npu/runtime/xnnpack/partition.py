@@ -138,9 +138,9 @@ class XnnpackPartition(SimpleDelegateKernel):
         except UserError as error:
             context.report_error(str(error))
             return Status.ERROR
-        self._plan_memory()
         self._groups = tuple(enumerate(_grouped(self.operations, alone=self._setting.options.transient_indirection_buffer)))
         self._cascades = self._find_cascades()
+        self._plan_memory()
         self._steps = {}
         return Status.OK
 
@@ -189,9 +189,11 @@ class XnnpackPartition(SimpleDelegateKernel):
             for index, tensor in self._own.items()
             if tensor.data is not None and not (tensor.is_constant or tensor.is_variable) and tensor.data.dtype != object
         }
+        all_cascades = (cascade for cascades in self._cascades.values() for cascade in cascades.values())
+        late = {id(cascade.last): cascade.inputs for cascade in all_cascades}  # still read when the first results are written
         steps = [
             (
-                [t.index for t in op.node.inputs if t is not None and self._is_own(t)],
+                [t.index for t in (*op.node.inputs, *late.get(id(op), ())) if t is not None and self._is_own(t)],
                 [t.index for t in op.node.outputs if self._is_own(t)],
             )
             for op in self.operations
@@ -207,7 +209,7 @@ class XnnpackPartition(SimpleDelegateKernel):
         if self._setting.options.transient_indirection_buffer:
             return {}
         uses = Counter(id(tensor) for op in self.operations for tensor in op.node.inputs if tensor is not None)
-        uses.update(id(tensor) for tensor, _ in self._boundary)
+        uses.update(id(tensor) for op in self.operations for tensor in op.node.outputs if not self._is_own(tensor))
         threads, memory = self._setting.threads.count, self._setting.stripes
         return {
             position: {index: Cascade(operations, threads, memory) for index, operations in find_cascades(group, uses)}

@@ -84,6 +84,29 @@ def test_stripes_change_no_bit(
     assert len(made) == 3
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_input_is_kept_until_the_last_row_is_written(
+    threads: int, made: list[Cascade], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = Layers(DType.FLOAT32, (1, 20, 20, 8))
+    for _ in range(3):
+        net.conv(64, activation=FusedActivation.NONE)  # large enough for results to find room in
+        net.conv(24)
+        net.depthwise(5)
+        net.conv(16, activation=FusedActivation.NONE)
+        net.unary("TANH")
+    content = net.build()
+    monkeypatch.setattr(cascade_module, "_STRIPE_BYTES", 0)
+    results = outputs(content, threads)
+    assert len(made) == 3
+    for one in made:
+        (before, *_), after = one.inputs, one.last.node.output()
+        assert before is not None
+        assert not np.may_share_memory(before.array, after.array)
+    monkeypatch.setattr(cascade_module, "_LARGE_BYTES", 1 << 40)
+    np.testing.assert_array_equal(results, outputs(content, 1))
+
+
 def read_twice(net: Layers) -> None:
     net.conv(16)
     first = net.at
