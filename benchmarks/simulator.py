@@ -32,7 +32,7 @@ from benchmarks.limited_peer import limit_to_avx2
 Inputs = list[NDArray[np.generic]]
 _PEER = "XNNPACK"
 _WARM_UP = 4
-_BEFORE = 2
+_PAUSE_SECONDS = _READY_SECONDS = 0.005
 
 
 def random_inputs(interpreter: npu.Interpreter | LiteRt, count: int) -> Inputs:
@@ -63,8 +63,12 @@ def microseconds(run: Callable[[], object]) -> float:
 
 
 def microseconds_warm(run: Callable[[], object]) -> float:
-    """Time of a call after others, which bring back what other contestants have thrown out of the caches."""
-    for _ in range(_BEFORE):
+    """Time of a call when the threads of other contestants, which look for work for a while, are asleep, and after others
+    that wake its own and bring back what was thrown out of the caches."""
+    time.sleep(_PAUSE_SECONDS)
+    end = time.perf_counter() + _READY_SECONDS
+    run()
+    while time.perf_counter() < end:
         run()
     return microseconds(run)
 
