@@ -27,9 +27,9 @@ _LARGE_BYTES = 1 << 19
 """Of a map: a smaller one stays in the cache of a processor in any case."""
 _STRIPE_BYTES = 3 << 17
 """Of both buffers together."""
+_SHARE = 1.0
+"""Of the maps, what the buffers of all threads may take: with more, threads have few rows, and compute many of them twice."""
 _FLOAT = np.dtype(np.float32)
-
-
 Operations = tuple[PackedConvolution, Depthwise, PackedConvolution]
 
 
@@ -56,7 +56,17 @@ class Cascade:
         self._sets = np.zeros((threads, r.CASCADE_BYTES + len(operations) * r.JOB_BYTES), np.uint8)
         self._buffers = ((1, slots, width, channels), (stripe, out_width, between))
         self._memory, self._tables = memory, list[tuple[Words, Words]]()
-        memory.reserve(threads * self._bytes_of_chunk)
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether the buffers are smaller than the maps that are never whole then."""
+        maps = sum(operation.node.output().array.nbytes for operation in self._operations[:2])
+        return self.buffer_bytes <= _SHARE * maps
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Of the buffers of all chunks."""
+        return len(self._sets) * self._bytes_of_chunk
 
     @property
     def inputs(self) -> tuple[RuntimeTensor | None, ...]:
@@ -81,7 +91,7 @@ class Cascade:
         """Place the buffers of each chunk, and find what the depthwise job and the last one read there."""
         size, (_, depthwise, _) = self._bytes_of_chunk, self._operations
         self._outside = guarded((depthwise.node.input(0).shape[3] + GUARD_BYTES,), _FLOAT)
-        memory = self._memory.bytes_for(len(self._sets) * size)
+        memory = self._memory.bytes_for(self.buffer_bytes)
         for number, own in enumerate(self._sets):
             free, arrays = memory[number * size : (number + 1) * size], []
             for shape in self._buffers:
@@ -102,9 +112,7 @@ class Cascade:
         _, slots, width, channels = rolling.shape
         g, end = depthwise.window, address(rolling) + rolling.nbytes
         window = replace(g, before=(0, g.before[1]), out=(slots // g.stride[0], g.out[1]))
-        twice = np.lib.stride_tricks.as_strided(
-            rolling, (1, slots + reach, width, channels)
-        )  # of which only addresses are taken
+        twice = np.lib.stride_tricks.as_strided(rolling, (1, slots + reach, width, channels))  # only addresses are taken
         table, _, _ = depthwise.table_over(twice, window, 0, lambda count: np.zeros(count, np.int64))
         table[table >= end] -= rolling.nbytes
         return table
@@ -120,13 +128,8 @@ class Cascade:
             rows[:] = jobs
             rows["table"][1:] = address(windows), address(pixels)
         job = np.zeros((), r.JOB)
-        job["kind"], job["rows"], job["table"], job["pixel_step"] = (
-            r.CASCADE,
-            self._rows,
-            address(self._sets),
-            self._sets.shape[1],
-        )
-        job["segments"], job["length"] = len(self._sets), self._work(jobs)
+        job["kind"], job["rows"], job["length"] = r.CASCADE, self._rows, self._work(jobs)
+        job["table"], job["segments"], job["pixel_step"] = address(self._sets), *self._sets.shape
         return np.stack([*self._operations[0].rows[:-1], job])
 
     def _work(self, jobs: Sequence[Rows]) -> int:
@@ -134,13 +137,20 @@ class Cascade:
         return int((work_per_row(rows) * rows["rows"]).sum()) // self._rows
 
 
-def find_cascades(group: Sequence[XnnpackOperation], uses: Counter[int]) -> Iterator[tuple[int, Operations]]:
-    """Their operations among consecutive ones, with the index of the first; `uses` counts who reads a tensor, by identity."""
+def find_cascades(
+    group: Sequence[XnnpackOperation], uses: Counter[int], threads: int, memory: TensorMemory
+) -> Iterator[tuple[int, Cascade]]:
+    """Those that are worth it among consecutive operations, each with the index of its first operation.
+
+    `uses` counts who reads a tensor, by identity.
+    """
     after = -1
     for index, triple in enumerate(zip(group, islice(group, 1, None), islice(group, 2, None), strict=False)):
-        if index > after and _is_cascade(triple, uses):
+        cascade = Cascade(triple, threads, memory) if index > after and _is_cascade(triple, uses) else None
+        if cascade is not None and cascade.is_worth_it:
+            memory.reserve(cascade.buffer_bytes)
             after = index + 2
-            yield index, triple
+            yield index, cascade
 
 
 def _is_cascade(operations: tuple[XnnpackOperation, ...], uses: Counter[int]) -> TypeGuard[Operations]:

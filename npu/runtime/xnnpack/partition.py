@@ -211,10 +211,7 @@ class XnnpackPartition(SimpleDelegateKernel):
         uses = Counter(id(tensor) for op in self.operations for tensor in op.node.inputs if tensor is not None)
         uses.update(id(tensor) for op in self.operations for tensor in op.node.outputs if not self._is_own(tensor))
         threads, memory = self._setting.threads.count, self._setting.stripes
-        return {
-            position: {index: Cascade(operations, threads, memory) for index, operations in find_cascades(group, uses)}
-            for position, group in self._groups
-        }
+        return {position: dict(find_cascades(group, uses, threads, memory)) for position, group in self._groups}
 
     def _look_again(self) -> None:
         """Begin anew if a buffer of the interpreter has moved."""

@@ -62,6 +62,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Cascade]:
         found.append(self)
 
     monkeypatch.setattr(Cascade, "__init__", noted)
+    monkeypatch.setattr(cascade_module, "_SHARE", 1e9)
     monkeypatch.setattr(cascade_module, "_LARGE_BYTES", 0)
     return found
 
@@ -144,12 +145,24 @@ def test_small_maps_are_made_whole(made: list[Cascade], monkeypatch: pytest.Monk
     assert not made
 
 
+def test_buffers_that_take_more_than_the_maps_are_not_made(made: list[Cascade], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cascade_module, "_SHARE", 1.0)
+    net = Layers(DType.FLOAT32, (1, 12, 12, 8))
+    net.conv(16)
+    net.depthwise(3, dilation=50_000)
+    net.conv(16)
+    outputs(net.build(), 2)
+    assert len(made) == 1
+    assert not made[0].is_worth_it
+    assert made[0]._memory.bytes < made[0].buffer_bytes
+
+
 def test_cascades_share_the_memory_of_stripes(made: list[Cascade]) -> None:
     content = bottlenecks(43, 22, 3, 1)
     delegate = XnnpackDelegate(replace(default_options(), num_threads=2))
     interpreter = CpuInterpreter(model_content=content, experimental_delegates=[delegate])
     interpreter.allocate_tensors()
     interpreter.invoke()
-    assert delegate._stripes.bytes == max(2 * one._bytes_of_chunk for one in made)
+    assert delegate._stripes.bytes == max(one.buffer_bytes for one in made)
     assert delegate.memory().tensor_bytes >= delegate._stripes.bytes
     assert delegate.memory().indirection_bytes > sum(one.table_bytes for one in made) > 0
