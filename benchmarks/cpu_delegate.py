@@ -1,19 +1,21 @@
 """How fast the XNNPACK-like CPU delegate is, beside LiteRT with XNNPACK, in one process.
 
-    python benchmarks/cpu_delegate.py [MODEL.tflite ...] [--threads 1 2] [--rounds 40] [--busy 0] [--profile]
+    python benchmarks/cpu_delegate.py [MODEL.tflite ...] [--threads 1 2] [--rounds 40] [--busy 0] [--profile] [--avx2]
 
 Without models: a MobileNetV2 with random weights in float32 and int8, and what of the usual test networks lies beside the
 project. Constant half-precision weights that a model unpacks with DEQUANTIZE are made float32 constants first, for both.
 Printed as a table: medians in milliseconds, their ratio, and the ratio of the minima, which a busy machine
 disturbs least. Rounds alternate between the two. Before each, nothing runs until the threads of the other one, which wait for
 more work on a processor for a while, are asleep; then it runs unmeasured until its own threads and the caches are ready.
-With --busy, so many other processes compute meanwhile, at a lower priority.
+With --busy, so many other processes compute meanwhile, at a lower priority. With --avx2, and NPULAB_CPU=avx2 in the
+environment, both sides use kernels for AVX2 alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import subprocess
 import sys
 import time
@@ -28,6 +30,7 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.limited_peer import limit_to_avx2
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT
@@ -156,7 +159,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--busy", type=int, default=0, help="other processes that compute meanwhile")
     parser.add_argument("--profile", action="store_true", help="also print the operators that take the most time")
+    parser.add_argument("--avx2", action="store_true", help="leave the peer kernels for AVX2 alone")
     options = parser.parse_args()
+    if options.avx2:
+        if os.environ.get("NPULAB_CPU") != "avx2":
+            parser.error("--avx2: NPULAB_CPU=avx2 must be in the environment, for kernels are chosen before")
+        limit_to_avx2()
     contents = {path.name: path.read_bytes() for path in options.models}
     if not contents:
         contents = {f"MobileNetV2 {dtype} (random)": mobilenet(dtype) for dtype in (DType.FLOAT32, DType.INT8)}
