@@ -45,3 +45,8 @@ def test_a_rest_of_less_than_a_tile_is_no_chunk_of_its_own() -> None:
 def test_of_two_sizes_of_tiles_chunks_have_the_one_that_leaves_less_over() -> None:
     assert fastest_chunks(2, 196, (8, 7), 2) == Chunks(0.5, 98, 2)
     assert fastest_chunks(2, 49, (6, 5), 2) == Chunks(0.5, 24, 2)
+
+
+def test_of_equal_ones_the_fewest_chunks_are_taken() -> None:
+    assert fastest_chunks(2, 960, (6,), 12) == Chunks(0.5, 480, 2)
+    assert fastest_chunks(3, 960, (1,), 12) == Chunks(pytest.approx(1 / 3), 320, 3)

@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 
+from npu.native.steps import joined_steps
 from npu.runtime.xnnpack import threads as threads_module
 from npu.runtime.xnnpack.kernels import row as r
 from npu.runtime.xnnpack.memory import address
@@ -29,6 +30,13 @@ def hyperbolic_tangents(rows: int, source: np.ndarray, out: np.ndarray) -> np.nd
     job["input"], job["out"], job["input_step"], job["out_step"] = address(source), address(out), 4 * width, 4 * width
     job["low"], job["high"] = (int(np.float32(bound).view(np.int32)) for bound in (-np.inf, np.inf))
     return job
+
+
+def test_jobs_that_one_thread_does_alone_are_one_step() -> None:
+    assert joined_steps(100, 8, [1, 1, 3, 1, 2, 2, 1]) == [
+        (100, 2, 1), (116, 0, 3), (124, 1, 1), (132, 0, 2), (140, 0, 2), (148, 1, 1),
+    ]  # fmt: skip
+    assert joined_steps(0, 8, []) == []
 
 
 @pytest.mark.usefixtures("shares_everything")
