@@ -11,11 +11,11 @@ from itertools import repeat
 from npu.graph.graph import ABSENT, Graph
 from npu.graph.partition import dependencies_of
 
-Node = tuple[int, ...]
+NodeOps = tuple[int, ...]
 """Operators that run as one, in this order."""
 
 
-def in_least_memory(graph: Graph, nodes: Sequence[Node]) -> list[int]:
+def in_least_memory(graph: Graph, nodes: Sequence[NodeOps]) -> list[int]:
     """The positions of `nodes`, which are in an order in which they can run, in the best order that was found.
 
     It is the given order unless the other one, made from the last node to the first, takes less memory: see `_from_the_end`.
@@ -28,7 +28,7 @@ def in_least_memory(graph: Graph, nodes: Sequence[Node]) -> list[int]:
     return other if peak_of(graph, nodes, other) < peak else given
 
 
-def peak_of(graph: Graph, nodes: Sequence[Node], order: Iterable[int]) -> int:
+def peak_of(graph: Graph, nodes: Sequence[NodeOps], order: Iterable[int]) -> int:
     """The most bytes of tensors between nodes that are live at once when they run in an order: others may never be whole."""
     spans: dict[int, list[int]] = {tensor: [0, 0] for tensor in graph.inputs}
     tensors = [_tensors_of(graph, node) for node in nodes]
@@ -50,7 +50,7 @@ def peak_of(graph: Graph, nodes: Sequence[Node], order: Iterable[int]) -> int:
     return peak
 
 
-def _from_the_end(graph: Graph, nodes: Sequence[Node]) -> list[int]:
+def _from_the_end(graph: Graph, nodes: Sequence[NodeOps]) -> list[int]:
     """An order in which each node comes as late as it can if its results take more than what nobody reads after it.
 
     Of several of these the one that frees least is the last: it has the others' results beside it. Of the rest, which should
@@ -85,7 +85,7 @@ def _rank(graph: Graph, frees: set[int], makes: set[int]) -> tuple[bool, int]:
     return freed >= made, freed if freed < made else -made
 
 
-def _nodes_after(graph: Graph, nodes: Sequence[Node]) -> list[set[int]]:
+def _nodes_after(graph: Graph, nodes: Sequence[NodeOps]) -> list[set[int]]:
     """For each node, those that must run after it."""
     node_of = {index: position for position, node in enumerate(nodes) for index in node}
     after: list[set[int]] = [set() for _ in nodes]
@@ -95,14 +95,14 @@ def _nodes_after(graph: Graph, nodes: Sequence[Node]) -> list[set[int]]:
     return [followers - {position} for position, followers in enumerate(after)]
 
 
-def _tensors_of(graph: Graph, node: Node) -> tuple[set[int], set[int]]:
+def _tensors_of(graph: Graph, node: NodeOps) -> tuple[set[int], set[int]]:
     """What a node reads that it has not written, and what it writes."""
     ops = [graph.ops[index] for index in node]
     writes = {tensor for op in ops for tensor in op.outputs}
     return {tensor for op in ops for tensor in op.inputs} - writes, writes
 
 
-def _needed_by(graph: Graph, node: Node) -> int:
+def _needed_by(graph: Graph, node: NodeOps) -> int:
     """Bytes of tensors without which a node cannot run, whatever the order."""
     return sum(_size(graph, tensor) for tensor in set.union(*_tensors_of(graph, node))) if len(node) == 1 else 0
 
