@@ -161,11 +161,5 @@ def _is_cascade(operations: tuple[XnnpackOperation, ...], uses: Counter[int]) ->
         return False
     maps = [operation.node.output() for operation in (first, depthwise)]
     is_chain = all(uses[id(m)] == 1 and op.node.input(0) is m for m, op in zip(maps, (depthwise, last), strict=True))
-    window, taps = depthwise.window, last.window
-    return (
-        is_chain
-        and maps[0].shape[0] == 1
-        and maps[0].array.nbytes >= _LARGE_BYTES
-        and window.stride[0] <= window.kernel[0]
-        and taps.kernel == taps.stride == (1, 1)
-    )
+    taps = last.window
+    return is_chain and maps[0].shape[0] == 1 and maps[0].array.nbytes >= _LARGE_BYTES and taps.kernel == taps.stride == (1, 1)

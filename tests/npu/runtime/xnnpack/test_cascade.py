@@ -69,7 +69,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Cascade]:
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("stripe_bytes", [0, 20_000, 1 << 20])
-@pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (5, 1), (5, 2), (2, 2), (5, 3), (1, 1)])
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (5, 1), (5, 2), (2, 2), (5, 3), (1, 1), (1, 2), (2, 3)])
 @pytest.mark.parametrize(("height", "width"), [(43, 22), (16, 61), (6, 5)])
 def test_stripes_change_no_bit(
     height: int, width: int, kernel: int, stride: int, stripe_bytes: int, threads: int,
