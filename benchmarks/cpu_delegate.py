@@ -30,6 +30,7 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.contestants import prepare
 from benchmarks.limited_peer import limit_to_avx2
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
@@ -103,15 +104,6 @@ def ready(interpreter: Any, content: bytes) -> Any:
     return interpreter
 
 
-def prepare(run: Callable[[], object]) -> None:
-    """Wait until nothing else is busy, then run until everything is ready."""
-    time.sleep(PAUSE_SECONDS)
-    end = time.perf_counter() + READY_SECONDS
-    run()
-    while time.perf_counter() < end:
-        run()
-
-
 @contextlib.contextmanager
 def busy_processes(count: int) -> Iterator[None]:
     """Others that want a processor all the time."""
@@ -130,7 +122,7 @@ def measure(name: str, content: bytes, threads: int, rounds: int, *, profile: bo
     times: dict[str, list[float]] = {"ours": [], "theirs": []}
     for _ in range(rounds):
         for who, interpreter in (("ours", ours), ("theirs", theirs)):
-            prepare(interpreter.invoke)
+            prepare(interpreter.invoke, PAUSE_SECONDS, READY_SECONDS)
             times[who].append(milliseconds(interpreter.invoke))
     mine, other = (float(np.median(times[key])) for key in ("ours", "theirs"))
     least = min(times["ours"]) / min(times["theirs"])

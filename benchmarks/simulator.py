@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import npu
+from benchmarks.contestants import prepare
 from benchmarks.limited_peer import limit_to_avx2
 
 Inputs = list[NDArray[np.generic]]
@@ -63,13 +64,8 @@ def microseconds(run: Callable[[], object]) -> float:
 
 
 def microseconds_warm(run: Callable[[], object]) -> float:
-    """Time of a call when the threads of other contestants, which look for work for a while, are asleep, and after others
-    that wake its own and bring back what was thrown out of the caches."""
-    time.sleep(_PAUSE_SECONDS)
-    end = time.perf_counter() + _READY_SECONDS
-    run()
-    while time.perf_counter() < end:
-        run()
+    """Time of a call after others, when nothing of the other contestants is busy."""
+    prepare(run, _PAUSE_SECONDS, _READY_SECONDS)
     return microseconds(run)
 
 

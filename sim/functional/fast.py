@@ -244,12 +244,8 @@ def _fill_convolution(row: PlannedRow, operation: Convolution, memory: NpuMemory
     else:
         height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
         width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
-        start, pixel, pitch, bricks = (
-            _fill_padding(row, operation, memory, operation.padding, height, width),
-            ifm.depth,
-            width * ifm.depth,
-            0,
-        )
+        start = _fill_padding(row, operation, memory, operation.padding, height, width)
+        pixel, pitch, bricks = ifm.depth, width * ifm.depth, 0
         rows = start + kernel.stride_y * pitch * np.arange(ofm.height, dtype=np.int64)
         offsets = _grid(rows, ofm.width, kernel.stride_x * pixel)
     n["in_table"] = row.table("in", offsets)

@@ -12,7 +12,7 @@ from npu.native.emit import FLOAT, FLOATS, choice, function
 LANES = 16
 HEIGHTS = {32: (14, 8, 1), 8: (6, 1), 4: (1,)}[current().wide_registers]
 """Rows of tiles, from the highest: sums that the registers hold beside weights and a product. An input is read where it is
-multiplied: a second vector of columns, for which it would be kept, takes 1.4 times as long."""
+multiplied: a second vector of columns, for which it would be kept, takes longer with AVX-512."""
 
 
 def _tile(height):  # type: ignore[no-untyped-def]
