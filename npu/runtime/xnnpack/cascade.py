@@ -91,9 +91,9 @@ class Cascade:
         """Place the buffers of each chunk, and find what the depthwise job and the last one read there."""
         size, (_, depthwise, _) = self._bytes_of_chunk, self._operations
         self._outside = guarded((depthwise.node.input(0).shape[3] + GUARD_BYTES,), _FLOAT)
-        memory = self._memory.bytes_for(self.buffer_bytes)
+        room = self._room = self._memory.bytes_for(self.buffer_bytes)  # others get another one if they need more
         for number, own in enumerate(self._sets):
-            free, arrays = memory[number * size : (number + 1) * size], []
+            free, arrays = room[number * size : (number + 1) * size], []
             for shape in self._buffers:
                 count = 4 * math.prod(shape)
                 arrays.append(free[:count].view(_FLOAT).reshape(shape))

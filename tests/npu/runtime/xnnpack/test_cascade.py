@@ -14,6 +14,8 @@ from npu.runtime.interpreter import CpuInterpreter
 from npu.runtime.xnnpack import cascade as cascade_module
 from npu.runtime.xnnpack.cascade import Cascade
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
+from npu.runtime.xnnpack.kernels import row as r
+from npu.runtime.xnnpack.memory import address
 from npu.runtime.xnnpack.options import default_options
 
 from tests.support.litert import Array, random_inputs
@@ -155,6 +157,21 @@ def test_buffers_that_take_more_than_the_maps_are_not_made(made: list[Cascade], 
     assert len(made) == 1
     assert not made[0].is_worth_it
     assert made[0]._memory.bytes < made[0].buffer_bytes
+
+
+def test_buffers_stay_when_another_model_needs_larger_ones(made: list[Cascade]) -> None:
+    delegate = XnnpackDelegate(replace(default_options(), num_threads=2))
+    interpreters = [
+        CpuInterpreter(model_content=bottlenecks(height, 22, 3, 1), experimental_delegates=[delegate]) for height in (9, 61)
+    ]
+    for interpreter in (*interpreters, interpreters[0]):
+        interpreter.allocate_tensors()
+        interpreter.invoke()
+    assert delegate._stripes.bytes > made[0].buffer_bytes
+    for one in made:
+        first = one._sets[0][: r.CASCADE_BYTES].view(r.CASCADE_OF_JOBS)["buffer"]
+        assert first == address(one._room)
+        assert one._room.size == one.buffer_bytes
 
 
 def test_cascades_share_the_memory_of_stripes(made: list[Cascade]) -> None:
