@@ -7,6 +7,7 @@ with branches that meet again, as those of a residual block do, are tried where 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from npu.compiler.cut_rows import CascadeSearch, CutPlan
@@ -95,17 +96,27 @@ def fit_least(
     """
     visible = visible_peak(graph, nodes)
     lines = CascadeSearch(graph, nodes, _STRIPES)
-    plain = _least([_priced(lines, plan, cycles) for plan in _about_smallest(lines, visible, progress)])
+    whole = _priced(lines, lines.start, cycles).cycles
+    plain = _least(lines, _about_smallest(lines, visible, progress), cycles, whole)
     branches = CascadeSearch(graph, nodes, _STRIPES, has_branches=True, has_leads=True)
-    others = [_priced(branches, plan, cycles) for plan in _smaller(branches, plain.peak, visible, progress)]
-    return min((plain, *(plan for plan in others if plan.cycles <= plain.cycles * _MOST_CYCLES)), key=_Priced.cost).nodes
+    best = plain
+    for plan in sorted(_smaller(branches, plain.peak, visible, progress), key=_worth):
+        if whole * _worth(plan) < best.cost():
+            other = _priced(branches, plan, cycles)
+            if other.cycles <= plain.cycles * _MOST_CYCLES and other.cost() < best.cost():
+                best = other
+    return best.nodes
 
 
 def _about_smallest(search: CascadeSearch, budget: int, progress: Progress | None) -> Iterable[CutPlan]:
-    """The plan whose peak is nearest to the budget, and those whose peaks are not much larger."""
+    """The plan whose peak is nearest to the budget, and those whose peaks are not much larger.
+
+    A plan that was cut down for the peak of the first takes its place: it has fewer cuts.
+    """
     smallest = _closest(search, budget, progress)
     larger = [(most := int(smallest.peak * one), _closest(search, max(most, budget), progress)) for one in _ALLOWED_PEAKS]
-    return dict.fromkeys([smallest, *(plan for most, plan in larger if plan.peak <= most)])
+    within = [plan for most, plan in larger if plan.peak <= most]
+    return dict.fromkeys(within if any(plan.peak <= smallest.peak for plan in within) else [smallest, *within])
 
 
 def _smaller(search: CascadeSearch, peak: int, budget: int, progress: Progress | None) -> Iterable[CutPlan]:
@@ -137,7 +148,7 @@ class _Priced:
 
     def cost(self) -> float:
         """What is least for the best plan."""
-        return float(self.cycles * (self.peak * _flash(self.plan)) ** _PRICE_OF_BYTES)
+        return self.cycles * _worth(self.plan)
 
 
 def _priced(search: CascadeSearch, plan: CutPlan, cycles: Callable[[Sequence[Step]], float]) -> _Priced:
@@ -145,16 +156,28 @@ def _priced(search: CascadeSearch, plan: CutPlan, cycles: Callable[[Sequence[Ste
     return _Priced(plan, nodes, sum(cycles(node.program.steps) for node in nodes if node.program))
 
 
+def _worth(plan: CutPlan) -> float:
+    """How dear a cycle of a plan is for the bytes that it takes."""
+    return float((plan.peak * _flash(plan)) ** _PRICE_OF_BYTES)
+
+
 def _flash(plan: CutPlan) -> int:
     """Bytes of commands, and of weights if they are encoded for every step that reads them."""
     return int(plan.steps["weights"].sum()) + len(plan.steps) * _STEP_BYTES
 
 
-def _least(plans: Sequence[_Priced]) -> _Priced:
-    """The plan with the least product of peak and cycles; the smallest of those with about as little."""
-    products = {plan: plan.peak * plan.cycles for plan in plans}
-    least = min(products.values())
-    return min((plan for plan in plans if products[plan] <= least * _ALIKE), key=lambda plan: (plan.peak, products[plan]))
+def _least(search: CascadeSearch, plans: Iterable[CutPlan], cycles: Callable[[Sequence[Step]], float], whole: float) -> _Priced:
+    """The plan with the least product of peak and cycles; the smallest of those with about as little.
+
+    Stripes take no fewer cycles than `whole` steps: what would be too much even so is not priced.
+    """
+    products, least = dict[_Priced, float](), math.inf
+    for plan in sorted(plans, key=lambda plan: plan.peak):
+        if plan.peak * whole <= least * _ALIKE:
+            priced = _priced(search, plan, cycles)
+            products[priced] = plan.peak * priced.cycles
+            least = min(least, products[priced])
+    return min((plan for plan in products if products[plan] <= least * _ALIKE), key=lambda plan: (plan.peak, products[plan]))
 
 
 def _closest(search: CascadeSearch, budget: int, progress: Progress | None) -> CutPlan:

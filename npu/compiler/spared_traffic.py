@@ -42,19 +42,19 @@ class _Plan:
 
 
 def spare_traffic(
-    graph: Graph, uncut: Sequence[PlanNode], cut: Sequence[PlanNode], chooser: BlockChooser
+    graph: Graph, uncut: Sequence[PlanNode], cut: Sequence[PlanNode], estimates: StepEstimates
 ) -> Sequence[PlanNode]:
     """The nodes with one cascade more for each map behind the cache that pays; `cut` are those with cascades for the cache.
 
     Where they do not fit it all the same they have as many stripes as there can be, and it may be faster to begin `uncut`.
     """
-    far, estimates = _far_maps(graph, cut, chooser), StepEstimates(chooser)
+    far = _far_maps(graph, cut, estimates.chooser)
     if not far:
         return cut
     plan = _spared(graph, _planned(tuple(cut), far, estimates), estimates)
     if not plan.far or list(uncut) == list(cut):
         return plan.nodes
-    anew = _spared(graph, _planned(tuple(uncut), _far_maps(graph, uncut, chooser), estimates), estimates)
+    anew = _spared(graph, _planned(tuple(uncut), _far_maps(graph, uncut, estimates.chooser), estimates), estimates)
     return anew.nodes if anew.cycles < plan.cycles * (1 - _WORTH_ANEW) else plan.nodes
 
 

@@ -146,8 +146,9 @@ class StepEstimates:
     steps in common, which are looked at once.
     """
 
-    def __init__(self, chooser: BlockChooser, *, in_place: bool = False) -> None:
+    def __init__(self, chooser: BlockChooser, constants: Constants, *, in_place: bool = False) -> None:
         self.chooser, self._in_place = chooser, in_place
+        self._bytes_per_weight = constants.bytes_per_weight
         self._read = port_rate(chooser.variant, chooser.variant.memory_mode.constants).read
         self._known: dict[tuple[Step, bool, bool, bool, bool], float] = {}
         self._described: dict[Facts, tuple[float, int]] = {}
@@ -167,7 +168,8 @@ class StepEstimates:
 
     def _estimated(self, given: Step, layouts: Mapping[Storage, Layout], far: Collection[Storage]) -> float:
         step = _with_least_strides(given)
-        facts = _facts(step, layouts, self.chooser.variant.memory_mode, BlockProblem.weight_bytes, far)
+        density = self._bytes_per_weight(step.weights) if isinstance(step, ConvolutionStep) else BlockProblem.weight_bytes
+        facts = _facts(step, layouts, self.chooser.variant.memory_mode, density, far)
         known = self._described.get(facts)
         if known is None:
             known = self._described[facts] = self._cycles_and_reads(_problem(facts))

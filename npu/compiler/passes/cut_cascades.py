@@ -33,7 +33,7 @@ def _fitting(graph: GraphState, state: State) -> Sequence[PlanNode]:
         if state.goal is Goal.SIZE:
             from npu.compiler.cascade import fit_least  # here and below: for most models no search is needed
 
-            estimates = StepEstimates(state.chooser, in_place=True)
+            estimates = StepEstimates(state.chooser, state.constants, in_place=True)
             return fit_least(graph.graph, graph.nodes, estimates, state.progress)
         return _within(graph, arena_budget(state.variant), state)
     from npu.compiler.cascade import fit_budget
@@ -42,7 +42,7 @@ def _fitting(graph: GraphState, state: State) -> Sequence[PlanNode]:
     nodes, is_small = _within(graph, arena_budget(state.variant), state), state.goal is Goal.SIZE
     room = room_for_maps(mode)
     cut = fit_budget(graph.graph, nodes, room, hidden_only=True, saves_flash=is_small, progress=state.progress)
-    return spare_traffic(graph.graph, cut if is_small else nodes, cut, state.chooser)
+    return spare_traffic(graph.graph, cut if is_small else nodes, cut, StepEstimates(state.chooser, state.constants))
 
 
 def _within(graph: GraphState, budget: int, state: State) -> Sequence[PlanNode]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -281,6 +282,21 @@ def test_of_plans_that_are_worth_the_same_but_for_the_estimate_the_smallest_is_t
     (node,) = fit_least(small, [PlanNode((0,), whole)], cycles)
     assert node.program is not None
     assert reached(node.program.steps) == min(peaks) < max(peaks)
+
+
+def test_plans_that_would_take_too_much_memory_at_any_cycles_are_not_priced() -> None:
+    tensors = tuple(Tensor(f"t{i}", (24, 4, 1), DType.INT8) for i in range(2))
+    small, whole = Graph("g", tensors, (Op("CUSTOM", (0,), (1,)),), (0,), (1,)), [PlanNode((0,), long_chain())]
+    priced: dict[bool, list[int]] = {True: [], False: []}
+
+    def cycles(steps: Sequence[Step], *, are_alike: bool) -> float:
+        priced[are_alike].append(len(steps))
+        return 1.0 if are_alike else float(len(steps) ** 4)
+
+    for are_alike in priced:
+        fit_least(small, whole, partial(cycles, are_alike=are_alike))
+    assert priced[True][0] == priced[False][0] == len(long_chain().steps)
+    assert len(priced[True]) < len(priced[False])
 
 
 def test_branches_that_meet_again_are_cut_where_that_saves_memory_and_costs_no_cycles() -> None:

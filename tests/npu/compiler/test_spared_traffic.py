@@ -9,6 +9,7 @@ import npu
 from npu.compiler.block_config import BlockChooser
 from npu.compiler.goal import Goal
 from npu.compiler.step_problems import StepEstimates
+from npu.compiler.weights import Constants
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes
 from npu.graph.dtype import DType
@@ -131,5 +132,6 @@ def test_weights_that_are_not_copied_are_read_for_every_block_of_the_plane() -> 
     (partition,) = npu.compile(b.build(), "ethos-u55-256").compiled_model.partitions
     chooser = BlockChooser(load_variant("ethos-u55-256"))
     steps = partition.program.steps
-    copied, in_place = (StepEstimates(chooser, in_place=one)(steps) for one in (False, True))
+    constants = Constants(chooser.variant)
+    copied, in_place = (StepEstimates(chooser, constants, in_place=one)(steps) for one in (False, True))
     assert in_place > 1.5 * copied
