@@ -70,21 +70,26 @@ def _token_error() -> type[Exception]:
     return tokenize.TokenError
 
 
+def _zip_error() -> type[Exception]:
+    """The same of archives."""
+    import zipfile
+
+    return zipfile.BadZipFile
+
+
 @contextmanager
 def told_as_value_error() -> Iterator[None]:
     """Whatever numpy raises for a broken array becomes ValueError.
 
     numpy gives the header to Python's own parser, whose errors and warnings tell nothing about the file.
     """
-    import zipfile  # here, since most commands read no arrays
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     except (SyntaxError, _token_error(), EOFError, RecursionError, TypeError, IndexError, OverflowError) as error:
         raise ValueError("an array with a broken header") from error
-    except (zipfile.BadZipFile, NotImplementedError) as error:
+    except (_zip_error(), NotImplementedError) as error:
         raise ValueError("a broken zip archive") from error
     except MemoryError as error:
         raise ValueError("an array that needs more memory than there is") from error

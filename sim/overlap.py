@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from npu.numerics.arrays import distinct
 from npu.records import dataclass
 from sim.trace import Trace, TraceColumn
 
@@ -34,7 +35,7 @@ def find_spans(trace: Trace, owners: NDArray[np.int64]) -> dict[int, OperatorSpa
     computes, transfers = np.isin(kinds, KERNELS), kinds == "dma"
     starts = trace.column(TraceColumn.START)
     spans: dict[int, OperatorSpan] = {}
-    for operator in np.unique(owners[computes | transfers]).tolist():
+    for operator in distinct(owners[computes | transfers]).tolist():
         mine = owners == operator
         rows = np.flatnonzero(mine & computes)
         rows = rows if len(rows) else np.flatnonzero(mine & transfers)

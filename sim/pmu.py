@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from npu.numerics.arrays import distinct
 from npu.records import dataclass
 from sim.timeline import TimedJob, cycles_of_job, owners_of
 from sim.trace import Trace, TraceColumn
@@ -186,7 +187,7 @@ def unit_times(trace: Trace, owners: NDArray[np.int64]) -> dict[int, tuple[UnitT
     engine; idle is what is neither work nor a stall (before, after, other work). What is left of the job after the last
     work, and the rounding of the parts, is idle time of the last operator.
     """
-    times: dict[int, list[UnitTime]] = {int(owner): [] for owner in np.unique(owners)}
+    times: dict[int, list[UnitTime]] = {int(owner): [] for owner in distinct(owners)}
     for (unit, (active_column, stall_columns, idle_column)), tail in zip(_UNITS.items(), trace.tails, strict=True):
         parts = np.stack(
             [trace.table[:, active_column], trace.table[:, list(stall_columns)].sum(axis=1), trace.table[:, idle_column]]

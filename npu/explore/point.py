@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from npu.digests import sha256
 from npu.errors import UserError
 from npu.hardware.board import BOARD
 from npu.hardware.choice import Hardware
@@ -19,7 +20,7 @@ from npu.hardware.shipped import BOARDS_FOLDER
 from npu.records import dataclass
 from npu.reports.report import Report, Totals
 from npu.toolchain.session import DEFAULT_PROFILE, Session
-from npu.toolchain.sources import Source, contents, digest, model_name
+from npu.toolchain.sources import Source, contents, model_name
 from npu.toolchain.timing import time_model
 from npu.version import __version__
 
@@ -89,13 +90,13 @@ class Point:
             hardware = str(error)
         options = (self.profile, self.optimise, self.compares_outputs)
         content = json.dumps([code_digest(), models[self.model], hardware, options], sort_keys=True)
-        return hashlib.sha256(content.encode()).hexdigest()
+        return sha256(content.encode())
 
 
 def model_digest(model: Source) -> str:
     """SHA-256 of a model's file, or of the reason why it cannot be read."""
     try:
-        return digest(contents(model))
+        return sha256(contents(model))
     except UserError as error:
         return str(error)
 

@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from npu.digests import sha256
 from npu.graph.ethos_u import Input, is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model, Tensor
 from npu.graph.placement import Violation
@@ -237,10 +238,8 @@ def memory_names(variant: Variant) -> dict[str, str]:
 
 def hardware_digest(variant: Variant) -> str:
     """SHA-256 of all fields of the hardware, as JSON with sorted keys: two targets of one name differ by it."""
-    import hashlib  # which loads OpenSSL
-
     content = json.dumps(_plain(dataclasses.asdict(variant)), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(content.encode()).hexdigest()
+    return sha256(content.encode())
 
 
 def _plain(value: Any) -> Any:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import re
-import signal
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -179,7 +178,8 @@ def _try_in_a_process(path: Path) -> None:
     command = [sys.executable, "-I", "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", str(path)]
     if not sys.executable:
         return
-    import subprocess  # which takes longer to import than most of an interpreter, and few load a library
+    import signal  # these two take longer to import than most of an interpreter, and few load a library
+    import subprocess
 
     code = subprocess.run(command, capture_output=True, check=False, timeout=_SECONDS).returncode
     if code < 0:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from constraints.checker import check as check_model
+from npu.digests import sha256
 from npu.errors import CompileError, ModelError
 from npu.graph.ethos_u import is_compiled as is_compiled_file
 from npu.graph.ethos_u import is_npu_job
@@ -16,7 +17,7 @@ from npu.progress import Progress
 from npu.reports.check_report import CheckReport, Measured, QualityGate, build_check_report, is_read_alone, settled
 from npu.runtime.absent import has_no_kernel
 from npu.toolchain.session import Session
-from npu.toolchain.sources import Source, contents, digest, given, load, load_plain, model_name, parse, reduced
+from npu.toolchain.sources import Source, contents, given, load, load_plain, model_name, parse, reduced
 from npu.toolchain.written import require_jobs, require_kernels
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def check_report(
         report = measured_report(load_plain(model, content), name, session, progress)
     else:
         report = _compiled_or_estimated(source, name, session, progress)
-    return dataclasses.replace(report, model_sha256=digest(content), notes=(*report.notes, *notes))
+    return dataclasses.replace(report, model_sha256=sha256(content), notes=(*report.notes, *notes))
 
 
 def _compiled_or_estimated(source: Model, name: str, session: Session, progress: Progress | None) -> CheckReport:

@@ -15,6 +15,7 @@ from npu.compiler.compiler import compile_model
 from npu.compiler.goal import Goal
 from npu.compiler.memory import arena_budget
 from npu.compiler.pipeline import Observer
+from npu.digests import sha256
 from npu.errors import CompileError
 from npu.files import write_atomically
 from npu.graph.graph import Model
@@ -31,7 +32,7 @@ from npu.reports.report import Report, compile_report, hardware_digest, memory_o
 from npu.tabular import Record, Tabular, as_ranges
 from npu.tflite.writer import write_model
 from npu.toolchain.session import DEFAULT_PROFILE, Session
-from npu.toolchain.sources import Source, contents, digest, given, load_plain, model_name, reduced, shaped
+from npu.toolchain.sources import Source, contents, given, load_plain, model_name, reduced, shaped
 from npu.toolchain.written import verify_runs
 from sim.container import CompiledFile
 
@@ -93,8 +94,8 @@ class Compiled(Tabular):
         return dataclasses.replace(
             self.summary,
             hardware_sha256=hardware_digest(self.variant),
-            model_sha256=None if self.source is None else digest(self.source),
-            compiled_sha256=digest(self.content),
+            model_sha256=None if self.source is None else sha256(self.source),
+            compiled_sha256=sha256(self.content),
         )
 
     def records(self) -> list[Record]:

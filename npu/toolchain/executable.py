@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from npu.digests import sha256
 from npu.errors import ModelError, stream_errors_at
 from npu.graph.ethos_u import is_compiled
 from npu.progress import Progress
 from npu.toolchain.compile import compile_in_session, unread_notes
 from npu.toolchain.origin import Origin, match_notes
 from npu.toolchain.session import Executable, Session
-from npu.toolchain.sources import Source, contents, digest, given, model_name, parse, settled
+from npu.toolchain.sources import Source, contents, given, model_name, parse, settled
 from sim.container import CompiledFile
 
 SIZES_ARE_ESTIMATES = (
@@ -32,7 +33,7 @@ def prepare(
     """
     model = given(model)
     content = contents(model)
-    key, told = digest(content), origin or Origin()
+    key, told = sha256(content), origin or Origin()
     executable = session.executables.get(
         (key + told.digest, with_weights),
         lambda: _prepare(model, content, key, session, progress, told, with_weights=with_weights),

@@ -17,6 +17,7 @@ from npu.graph.dtype import DType
 from npu.graph.ethos_u import Region, is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
 from npu.isa.operations import Dma, ElementType, FeatureMap, KernelOperation, Operation, WeightedOperation, WindowOperation
+from npu.numerics.arrays import distinct
 from npu.records import dataclass
 from npu.tflite.writer import write_model
 from npu.toolchain.executable import prepare
@@ -152,7 +153,7 @@ class _OpenedJob:
 
 def _writers(last: NDArray[np.int64]) -> list[int]:
     """The values in a window, each once, without bytes that nobody wrote."""
-    return [int(value) for value in np.unique(last) if value >= 0]
+    return [int(value) for value in distinct(last) if value >= 0]
 
 
 def _made_by(operation: Operation, name: str) -> ExpandedTensor:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from npu.digests import sha256
 from npu.errors import ModelError
 from npu.graph.graph import Graph, Model
 from npu.records import dataclass
 from npu.reports.operator_map import GUESSED, LIKELY, SURE, OperatorMap, map_of_file, stored_map
-from npu.reports.source_match import match_source
-from npu.reports.vela_database import VelaDatabase, map_of_database, read_database
-from npu.toolchain.sources import Source, contents, digest, load_plain, model_name, settled
+from npu.toolchain.sources import Source, contents, load_plain, model_name, settled
 from sim.container import CompiledFile
+
+if TYPE_CHECKING:
+    from npu.reports.vela_database import VelaDatabase
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +28,14 @@ class Origin:
     def digest(self) -> str:
         """What tells two origins apart by what their files hold."""
         held = (*(() if self.source is None else (self.source,)), *(() if self.database is None else (self.database,)))
-        return "".join(digest(contents(source)) for source in held)
+        return "".join(sha256(contents(source)) for source in held)
 
     def map_of(self, file: CompiledFile, name: str) -> OperatorMap:
         """The map that the file carries; without one, what its origin tells; else what its streams tell."""
         if (self.source is None and self.database is None) or stored_map(file.model, name) is not None:
             return map_of_file(file, name)
+        from npu.reports.vela_database import map_of_database, read_database  # which reads XML; few files have an origin
+
         database = None if self.database is None else read_database(self.database)
         if self.source is None:
             assert database is not None
@@ -40,6 +45,8 @@ class Origin:
 
 def map_to_source(file: CompiledFile, source: Model, database: VelaDatabase | None, names: tuple[str, str]) -> OperatorMap:
     """The map of a compiled file to its source. ModelError if they do not belong together; `names` are theirs."""
+    from npu.reports.source_match import match_source
+
     check_ends(source.graphs[0], file.model.graphs[0], names[1], names[0], has_types=False)  # raw archives have none
     operators = match_source(file, source.graphs[0], database)
     if not operators.matches:

@@ -130,13 +130,13 @@ def execute(
     require_type("seed", seed, INTEGER, "a whole number from 0 up")
     if seed < 0:
         raise InterpreterError(f"seed: must be a whole number from 0 up, got {seed}")
-    random = np.random.default_rng(seed)
     if isinstance(inputs, np.ndarray) and len(details) == 1 and inputs.ndim == len(details[0]["shape"]):
         inputs = [inputs]
     arrays = _ordered(inputs, [detail["name"] for detail in details])
-    used = []
-    for position, detail in enumerate(details):
-        array = arrays[position] if arrays is not None else random_input(graph.tensors[graph.inputs[position]], random)
+    if arrays is None:
+        random = np.random.default_rng(seed)  # whose module takes as long to load as a small model to run
+        arrays = [random_input(graph.tensors[index], random) for index in graph.inputs]
+    for position, (detail, array) in enumerate(zip(details, arrays, strict=True)):
         shape, dtype = tuple(int(extent) for extent in detail["shape"]), np.dtype(detail["dtype"])
         if array.shape != shape or array.dtype != dtype:
             raise InterpreterError(
@@ -145,10 +145,9 @@ def execute(
                 f"{_order(details) if array.shape != shape else ''}"
             )
         interpreter.set_tensor(detail["index"], array)
-        used.append(array)
     interpreter.invoke()
     made = interpreter.get_output_details()
-    return used, [interpreter.get_tensor(output["index"]) for output in made], tuple(output["name"] for output in made)
+    return arrays, [interpreter.get_tensor(output["index"]) for output in made], tuple(output["name"] for output in made)
 
 
 def _order(details: Sequence[Mapping[str, Any]]) -> str:

@@ -66,13 +66,6 @@ def is_raw(model: str | Path | bytes) -> bool:
         return file.read(4) == b"PK\x03\x04"
 
 
-def digest(content: bytes) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    import hashlib  # which loads OpenSSL, and few commands say a digest
-
-    return hashlib.sha256(content).hexdigest()
-
-
 def model_name(model: Source) -> str:
     """What messages and reports call the model."""
     return "<bytes>" if isinstance(model, bytes) else Path(model).name

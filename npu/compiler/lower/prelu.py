@@ -15,7 +15,7 @@ from npu.compiler.lower.quantize import register_scale, rule_a
 from npu.graph.graph import Op
 from npu.isa.operations import INT16, ElementwiseMode
 from npu.layouts import MapShape
-from npu.numerics.arrays import Ints
+from npu.numerics.arrays import Ints, distinct
 from npu.records import replace
 
 
@@ -35,7 +35,7 @@ def lower_prelu(builder: Builder, op: Op) -> None:
     view = View.whole(storage, slopes.zero_point)
     if x.element is not view.element:
         view = _widened(builder, view)
-    used = np.unique(values).astype(np.int64) - slopes.zero_point
+    used = distinct(values).astype(np.int64) - slopes.zero_point
     mode = _choice(used, data, target, factors)
     if mode is None:
         _add_branches(builder, x, view, finish, factors)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from enum import Enum
 from weakref import WeakSet
@@ -10,6 +9,7 @@ from weakref import WeakSet
 import numpy as np
 import numpy.typing as npt
 
+from npu.digests import blake2b
 from npu.records import dataclass
 from npu.runtime.misuse import InterpreterStateError
 
@@ -80,7 +80,7 @@ class WeightsCache:
 
         Refused if they are new after soft finalising, and altogether after hard finalising.
         """
-        key = hashlib.blake2b(packed.data, digest_size=16).digest()
+        key = blake2b(packed.data, digest_size=16).digest()
         with self._lock:
             if self._state in (CacheState.HARD, CacheState.CLOSED):
                 raise InterpreterStateError(
