@@ -53,7 +53,7 @@ def _quote_from_bytes(*arguments: Any) -> str:
 
 
 FOR_PYTHON: Mapping[str, Mapping[str, Any]] = {
-    "gettext": {"gettext": str, "ngettext": lambda one, more, count: one if count == 1 else more},
+    "gettext": {"gettext": lambda text: text, "ngettext": lambda one, more, count: one if count == 1 else more},
     "urllib.parse": {"quote_from_bytes": _quote_from_bytes},
 }
 """Modules that are stood in for until argparse and pathlib are loaded, and what these take from them."""

@@ -103,3 +103,14 @@ def test_a_module_that_is_loaded_or_stood_in_for_is_left_alone(monkeypatch: pyte
 
 def test_arrays_are_named_as_numpy_names_them() -> None:
     assert NDArray[np.int8] == npt.NDArray[np.int8]
+
+
+def test_the_help_is_what_argparse_makes_of_it_without_stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    real = "import sys; sys.argv[0] = 'npu'; from npu.cli.main import main; main()"
+    texts = [
+        subprocess.run([sys.executable, *program, "--help"], capture_output=True, text=True, check=True).stdout
+        for program in (("-c", real), ("-m", "npu"))
+    ]
+    assert texts[1] == texts[0]
+    assert "commands:\n  COMMAND\n" in texts[0]
