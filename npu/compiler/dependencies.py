@@ -208,15 +208,32 @@ def _map_access(fm: FeatureMap, *, is_write: bool) -> Access:
         last = (fm.depth - 1) // BRICK_DEPTH * group + pixel if is_bricked else fm.depth * fm.element.bytes
         end = start + (fm.height - 1) * row + (fm.width - 1) * pixel + last
     else:
-        start, end = _span(fm, Elements((0, 0, 0), (fm.height, fm.width, fm.depth)))
+        spans = _spans(fm, Elements((0, 0, 0), (fm.height, fm.width, fm.depth)))
+        start, end = min(first for first, _ in spans), max(end for _, end in spans)
     return Access(fm.region, start, end, is_write)
 
 
-def _span(fm: FeatureMap, box: Elements) -> tuple[int, int]:
-    """First byte and end of the bytes that hold the elements of `box`, whole bricks counted.
+def _spans(fm: FeatureMap, box: Elements) -> list[tuple[int, int]]:
+    """First byte and end of the bytes that hold the elements of `box`, whole bricks counted, in each tile that it lies in."""
+    if not _has_tiles(fm):
+        return [_span_from(fm, fm.addresses[0], box)]
+    return [_span_from(fm, base, part) for base, part in _by_tile(fm, box)]
 
-    A map of several tiles, or of a negative stride, spans all of its tiles.
-    """
+
+def _by_tile(fm: FeatureMap, box: Elements) -> Iterator[tuple[int, Elements]]:
+    """The tiles that a box lies in, by their addresses, and its part of each, counted from the beginning of the tile."""
+    (y, x, low), (y_end, x_end, high) = box.start, box.end
+    split = fm.tile_width_0
+    sides = ((x, min(x_end, split), 0, fm.tile_height_0), (max(x, split), x_end, split, fm.tile_height_1))
+    for side, (left, right, column, height) in enumerate(sides):
+        for tile, top, bottom, row in ((side, y, min(y_end, height), 0), (side + 2, max(y, height), y_end, height)):
+            if left < right and top < bottom:
+                part = Elements((top - row, left - column, low), (bottom - row, right - column, high))
+                yield fm.addresses[tile], part
+
+
+def _span_from(fm: FeatureMap, base: int, box: Elements) -> tuple[int, int]:
+    """The same of a tile that begins at `base`; strides may be negative."""
     unit = channel = fm.element.bytes
     is_bricked = fm.layout is Layout.NHCWB16
     row, pixel, group = fm.steps
@@ -228,14 +245,7 @@ def _span(fm: FeatureMap, box: Elements) -> tuple[int, int]:
     first = last = 0
     for near, far in ((y * row, (y_end - 1) * row), (x * pixel, (x_end - 1) * pixel), (low * channel, high * channel)):
         first, last = (first + near, last + far) if near < far else (first + far, last + near)
-    lowest = highest = fm.addresses[0]
-    if _has_tiles(fm):
-        is_wide = fm.tile_width_0 < fm.width
-        is_high = fm.tile_height_0 < fm.height or (is_wide and fm.tile_height_1 < fm.height)
-        used = (True, is_wide, is_high, is_wide and is_high)
-        bases = [base for base, is_used in zip(fm.addresses, used, strict=True) if is_used]
-        lowest, highest = min(bases), max(bases)
-    return max(lowest + first, 0), highest + last + unit
+    return max(base + first, 0), base + last + unit
 
 
 def _has_tiles(fm: FeatureMap) -> bool:
@@ -308,24 +318,27 @@ def _distance(history: Sequence[KernelAccesses], current: KernelOperation, fm: F
 class _Touched:
     """A box of a map that a block writes or a fetch reads; `is_same`: in the map that is read, so that coordinates tell."""
 
-    __slots__ = ("_fm", "_span", "box", "is_same")
+    __slots__ = ("_fm", "_spans", "box", "is_same")
 
     def __init__(self, fm: FeatureMap, box: Elements, is_same: bool = False) -> None:
         self._fm, self.box, self.is_same = fm, box, is_same
-        self._span: tuple[int, int] | None = None
+        self._spans: list[tuple[int, int]] | None = None
 
     def meets(self, read: _Touched) -> bool:
         """Whether this, which is written, has an element of what is read."""
         if self.is_same:
             return self.box.meets(read.box)
-        a, b = self.span(), read.span()
-        return a[0] < b[1] and b[0] < a[1]
+        for first, end in self.spans():
+            for other_first, other_end in read.spans():
+                if first < other_end and other_first < end:
+                    return True
+        return False
 
-    def span(self) -> tuple[int, int]:
-        """First byte and end of the bytes that hold it."""
-        if self._span is None:
-            self._span = _span(self._fm, self.box)
-        return self._span
+    def spans(self) -> list[tuple[int, int]]:
+        """First byte and end of the bytes that hold it, by tile."""
+        if self._spans is None:
+            self._spans = _spans(self._fm, self.box)
+        return self._spans
 
 
 def _is_same_map(a: FeatureMap, b: FeatureMap) -> bool:
