@@ -19,7 +19,7 @@ from npu.isa.operations import (
     Upscale,
     WindowOperation,
 )
-from npu.isa.shram import LUT_SLOT_BYTES
+from npu.isa.shram import LUT_SLOT_BYTES, table_bytes
 
 _CLIP_LIMITS = {
     ClipRange.FORCE_UINT8: (0, 255),
@@ -95,7 +95,7 @@ def _of_output(operation: KernelOperation, lut_bytes: int) -> str | None:
             got = activation.function.name
             return f"activation: a 32-bit OFM without clip range must have none, got {got}"
         return None
-    kind, size = lut_kind(operation)
+    kind, size = lut_kind(operation), table_bytes(operation)
     if kind == 0:
         return f"LUT: a table needs a clamped output, got a {operation.ofm.element} OFM without clip range"
     if LUT_SLOT_BYTES * index + size > lut_bytes:
@@ -107,12 +107,12 @@ def _of_output(operation: KernelOperation, lut_bytes: int) -> str | None:
     return None
 
 
-def lut_kind(operation: KernelOperation) -> tuple[int, int]:
-    """(kind of table for the kernels, bytes of the table); kind 0 if the operation cannot use one."""
+def lut_kind(operation: KernelOperation) -> int:
+    """Kind of table for the kernels; 0 if the operation cannot use one."""
     element, clip = operation.ofm.element, operation.activation.clip_range
     if element.bits == 8:
-        return (2 if element.is_signed else 1), 256
+        return 2 if element.is_signed else 1
     if clip in (ClipRange.FORCE_INT8, ClipRange.FORCE_UINT8):
         unsigned = clip is ClipRange.FORCE_UINT8
-        return (4 - unsigned, 1024) if element.bits == 32 else (6 + unsigned, 512)
-    return (5, 2048) if element.bits == 16 else (0, 0)
+        return 4 - unsigned if element.bits == 32 else 6 + unsigned
+    return 5 if element.bits == 16 else 0

@@ -13,6 +13,7 @@ from npu.hardware.variant import Variant
 from npu.isa.operations import (
     AccumulatorFormat,
     Block,
+    ClipRange,
     Convolution,
     DepthwiseConvolution,
     Elementwise,
@@ -28,6 +29,8 @@ from npu.isa.operations import (
 from npu.machine.buffers import BufferRule, accumulator_banks, ifm_banks
 from npu.machine.rules import SUB_KERNEL, ifm_block_depth
 from npu.records import dataclass
+
+_CLIPS_OF_8_BITS = (ClipRange.FORCE_INT8, ClipRange.FORCE_UINT8)
 
 LUT_SLOT_BYTES = 256
 """Look-up table n begins so many bytes times n into their area."""
@@ -161,5 +164,11 @@ def lut_start(problem: BufferProblem, variant: Variant) -> int:
 
 
 def table_bytes(operation: KernelOperation) -> int:
-    """Bytes of the table that an operation looks its values up in."""
-    return 2048 if operation.ifm.element.bits == 16 else 256 * operation.ofm.element.bytes
+    """Bytes of the table that an operation looks its values up in; 0 if they are of 32 bits, which are no index.
+
+    Values of 8 bits have an entry each, of the size of an element of the OFM; values of 16 bits have 512 lines of 4 bytes.
+    """
+    element = operation.ofm.element
+    if element.bits == 8 or operation.activation.clip_range in _CLIPS_OF_8_BITS:
+        return 256 * element.bytes
+    return 2048 if element.bits == 16 else 0

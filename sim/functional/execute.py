@@ -205,7 +205,7 @@ def _stage(
     activation, ofm = operation.activation, operation.ofm
     low, high = output_limits(operation)
     index = activation.function.lut_index
-    kind = 0 if index is None else lut_kind(operation)[0]
+    kind = 0 if index is None else lut_kind(operation)
     table = arithmetic.table_slot_bytes * (index or 0)
     function = int(activation.function) if index is None else 0
     is_raw = ofm.element.bits == arithmetic.unscaled_bits and activation.clip_range is ClipRange.OFM_PRECISION

@@ -164,12 +164,15 @@ def _has_same_scale(a: Tensor, b: Tensor) -> bool:
 
 
 def _is_carrier(uses: _Uses, index: int) -> bool:
-    """Whether functions can be fused into an operator: a join takes them where it copies an input all the same."""
+    """Whether functions can be fused into an operator: a join takes them where it copies an input all the same.
+
+    A function of wide values has a step for which its own scale and table are made, which takes no others.
+    """
     op = uses.graph.ops[index]
     if op.kind == "CONCATENATION":
         parts = _parts_of(uses, op)
         return any(not _fits_into(uses, tensor, op, boxes) or tensor not in uses.producer for tensor, boxes in parts)
-    return op.kind in _CARRIERS
+    return op.kind in _CARRIERS and (op.kind not in _TABLES or uses.graph.tensors[op.outputs[0]].dtype in _EIGHT_BITS)
 
 
 def _riders(uses: _Uses, index: int) -> Iterator[int]:
