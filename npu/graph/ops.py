@@ -294,7 +294,7 @@ OPS: tuple[Operator, ...] = (
              npu=map_types.QUANTIZED),
     Operator("DYNAMIC_UPDATE_SLICE", 151, options.DynamicUpdateSliceOptions, "ifm update start -> ofm",
              parts.dynamic_update_slice),
-    Operator("RELU_0_TO_1", 152),
+    Operator("RELU_0_TO_1", 152, None, "ifm -> ofm", common.same, is_lut=True, npu=map_types.EIGHT_BITS),
     Operator("UNSORTED_SEGMENT_PROD", 153, options.UnsortedSegmentProdOptions,
              "ifm segments count -> ofm", gathers.unsorted_segments),
     Operator("UNSORTED_SEGMENT_MAX", 154, options.UnsortedSegmentMaxOptions,

@@ -270,6 +270,7 @@ MINIMAL = {
     "PRELU": slopes(),
     "REDUCE_MAX": reduced(),
     "REDUCE_MIN": reduced("REDUCE_MIN"),
+    "RELU_0_TO_1": ops.unary("RELU_0_TO_1"),
     "RSQRT": ops.unary("RSQRT"),
     "SQUARED_DIFFERENCE": ops.binary("SQUARED_DIFFERENCE"),
     "SUM": mean(kind="SUM"),

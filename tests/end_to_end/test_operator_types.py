@@ -9,8 +9,9 @@ import npu
 from npu.hardware.catalogue import list_variants
 from npu.tflite.reader import read_model
 
+from tests.support.compatibility import reference
 from tests.support.litert import random_array, run_reference
-from tests.support.operator_placement import PAGE, REASONS, cases, models, ours, page, shown
+from tests.support.operator_placement import NO_KERNEL, PAGE, REASONS, cases, models, ours, page, shown
 
 TARGETS = list_variants()
 EXACT = 1
@@ -31,8 +32,8 @@ def assert_exact(name: str, model: bytes, target: str, seed: int) -> None:
     compiled = npu.compile(model, target=target)
     inputs = inputs_of(name, model, seed)
     expected = npu.run(model, inputs).outputs if name in OWN_REFERENCE else run_reference(model, inputs, fully_connected="npu")
-    for mine, reference in zip(npu.run(compiled.content, inputs).outputs, expected, strict=True):
-        np.testing.assert_array_equal(mine, reference)
+    for mine, theirs in zip(npu.run(compiled.content, inputs).outputs, expected, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +59,13 @@ def test_an_operator_that_vela_takes_is_exact_on_every_target(name: str, target:
     for seed, (model, is_placed) in enumerate(zip(models(name), ours(name), strict=True)):
         if is_placed:
             assert_exact(name, model, target, seed)
+
+
+@pytest.mark.parametrize("name", [name for name, reason in REASONS.items() if reason == NO_KERNEL])
+def test_litert_has_no_kernel_where_that_is_the_reason(name: str) -> None:
+    for seed, model in enumerate(models(name)):
+        with pytest.raises(RuntimeError, match="LiteRT refuses it"):
+            reference(model, inputs_of(name, model, seed))
 
 
 def test_every_reason_is_one_of_the_page() -> None:

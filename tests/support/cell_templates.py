@@ -258,8 +258,8 @@ def _unary(kind: str) -> Callable[[Rng, tuple[str, ...]], Draw]:
 
 for _kind in (
     "ABS", "NEG", "SQUARE", "SQRT", "RSQRT", "EXP", "LOG", "SIN", "COS", "CEIL", "FLOOR", "ROUND", "SIGN", "LOGICAL_NOT",
-    "RELU", "RELU6", "RELU_N1_TO_1", "ELU", "HARD_SWISH", "GELU", "LOGISTIC", "TANH", "LEAKY_RELU", "SOFTMAX", "LOG_SOFTMAX",
-    "L2_NORMALIZATION", "ZEROS_LIKE", "FAKE_QUANT",
+    "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "ELU", "HARD_SWISH", "GELU", "LOGISTIC", "TANH", "LEAKY_RELU", "SOFTMAX",
+    "LOG_SOFTMAX", "L2_NORMALIZATION", "ZEROS_LIKE", "FAKE_QUANT",
 ):  # fmt: skip
     template(_kind, "T -> T", "i8 -> i16", "u8 -> i16|i8", "i16 -> i8")(_unary(_kind))
 

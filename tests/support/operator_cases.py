@@ -301,7 +301,8 @@ def unary(rng: Rng, kind: str, dtype: DType, attributes: Attributes | None = Non
 _UNARY: dict[str, tuple[DType, ...]] = {
     "ABS": (F32, I8, I16, I32), "NEG": (F32, I32, I64), "SQUARE": (F32,), "SQRT": (F32,), "RSQRT": (F32,), "EXP": (F32, I8),
     "LOG": (F32,), "SIN": (F32,), "COS": (F32,), "CEIL": (F32,), "FLOOR": (F32,), "ROUND": (F32,), "RELU": (F32, I8, U8, I16),
-    "RELU6": (F32, I8, U8, I16), "RELU_N1_TO_1": (F32, I8, U8), "ELU": (F32, I8), "HARD_SWISH": (F32,), "LOG_SOFTMAX": (F32,),
+    "RELU6": (F32, I8, U8, I16), "RELU_N1_TO_1": (F32, I8, U8), "RELU_0_TO_1": (F32, I8, U8), "ELU": (F32, I8),
+    "HARD_SWISH": (F32,), "LOG_SOFTMAX": (F32,),
     "ZEROS_LIKE": (F32, I32, I64), "LOGICAL_NOT": (BOOL,),
 }  # fmt: skip
 for _kind, _types in _UNARY.items():

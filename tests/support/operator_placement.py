@@ -28,10 +28,9 @@ NO_KERNEL = "LiteRT has no kernel for this type: there is no reference to be exa
 REASONS = {
     **dict.fromkeys(
         (
-            "ABS-uint8", "EXP-uint8", "NEG-uint8", "PRELU-int16", "RELU_0_TO_1-int16", "RELU_0_TO_1-int8", "RELU_0_TO_1-uint8",
-            "RELU_N1_TO_1-int16", "UNIDIRECTIONAL_SEQUENCE_LSTM-int16", "SQUARED_DIFFERENCE-int16",
-            "SQUARED_DIFFERENCE-uint8",
-            "HARD_SWISH-int16", "QUANTIZE-int16-uint8",
+            "ABS-uint8", "EXP-uint8", "NEG-uint8", "RELU_0_TO_1-int16", "RELU_N1_TO_1-int16",
+            "UNIDIRECTIONAL_SEQUENCE_LSTM-int16", "SQUARED_DIFFERENCE-int16", "SQUARED_DIFFERENCE-uint8", "HARD_SWISH-int16",
+            "QUANTIZE-int16-uint8",
         ),
         NO_KERNEL,
     ),
@@ -39,6 +38,7 @@ REASONS = {
         ("SUM-int16", "SUM-int8"),
         "LiteRT scales the sum in float32, whose rounding a factor of 31 bits does not always give",
     ),
+    "PRELU-int16": "LiteRT takes slopes of 16 bits for numbers of 8: its result is not slope times input",
     "SUM-int32": "sums that leave 32 bits wrap in LiteRT; not lowered",
     "UNIDIRECTIONAL_SEQUENCE_LSTM-int8": "cells as small as these are faster on the CPU (`N-LSTM-5`); larger ones are placed",
 }  # fmt: skip

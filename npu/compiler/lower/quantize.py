@@ -13,7 +13,7 @@ from npu.isa.operations import ElementType, Scale
 from npu.numerics.scaling import quantize_multiplier, round_half_away
 
 _FACTOR_END = float(1 << 31)
-RECTIFIERS = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
+RECTIFIERS = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}
 """Bounds of the rectifiers, by the name that operator and fused activation share."""
 
 

@@ -68,6 +68,7 @@ LOWERED: Mapping[str, Lowering] = {
     "REDUCE_MIN": Lowering("reduction.lower_reduce_min"),
     "RELU": Lowering("activation.lower_rectifier"),
     "RELU6": Lowering("activation.lower_rectifier"),
+    "RELU_0_TO_1": Lowering("activation.lower_rectifier"),
     "RELU_N1_TO_1": Lowering("activation.lower_rectifier"),
     "RESHAPE": Lowering("memory.lower_reshape"),
     "RESIZE_BILINEAR": Lowering("resize.lower_resize_bilinear", needs_options=True),

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
 from npu.graph.map_types import SOFTMAX_SCALES, is_softmax_scale
 from npu.numerics.arrays import Array
@@ -25,7 +24,7 @@ from npu.runtime.operators.common import (
     bound_again,
     clipped,
     compute_in_parts,
-    quantized_range,
+    quantized_bounds,
     require_quantized,
     run_in_parts,
     run_rows_in_parts,
@@ -81,9 +80,7 @@ def _run_16bit(node: OperatorNode, kernel: Callable[[Array, int, int], Array]) -
     return run_in_parts(node, lambda x: kernel(x, multiplier, shift))
 
 
-def _build_relu(activation: FusedActivation) -> Callable[[OperatorNode], Run]:
-    lower, upper = {FusedActivation.RELU: (0.0, None), FusedActivation.RELU6: (0.0, 6.0)}.get(activation, (-1.0, 1.0))
-
+def _build_relu(lower: float, upper: float | None) -> Callable[[OperatorNode], Run]:
     def build(node: OperatorNode) -> Run:
         ifm, output = node.input(0), node.output()
         if ifm.dtype is DType.FLOAT32:
@@ -91,7 +88,7 @@ def _build_relu(activation: FusedActivation) -> Callable[[OperatorNode], Run]:
             return run_in_parts(node, lambda x: np.minimum(np.maximum(x, low), high))
         require_quantized(node, ifm, output)
         factor = quantize_multiplier(float(np.float32(ifm.scale) / np.float32(output.scale)))
-        low_q, high_q = quantized_range(node, activation, output)
+        low_q, high_q = quantized_bounds(node, (lower, upper), output)
 
         def rescaled(x: Array) -> Array:
             return clipped(scaled(x.astype(np.int64) - ifm.zero_point, factor) + output.zero_point, low_q, high_q)
@@ -283,9 +280,10 @@ _RELU = for_codes("T -> T", "f32 i8 u8 i16")
 OPERATORS = (
     Implementation("LOGISTIC", _smooth(float_logistic, logistic, sigmoid_16bit), _SMOOTH),
     Implementation("TANH", _smooth(hyperbolic_tangent, hyperbolic_tangent, tanh_16bit), _SMOOTH),
-    Implementation("RELU", _build_relu(FusedActivation.RELU), _RELU),
-    Implementation("RELU6", _build_relu(FusedActivation.RELU6), _RELU),
-    Implementation("RELU_N1_TO_1", _build_relu(FusedActivation.RELU_N1_TO_1), for_codes("T -> T", "f32 i8 u8")),
+    Implementation("RELU", _build_relu(0.0, None), _RELU),
+    Implementation("RELU6", _build_relu(0.0, 6.0), _RELU),
+    Implementation("RELU_N1_TO_1", _build_relu(-1.0, 1.0), for_codes("T -> T", "f32 i8 u8")),
+    Implementation("RELU_0_TO_1", _build_relu(0.0, 1.0), for_codes("T -> T", "f32 i8 u8")),
     Implementation("LEAKY_RELU", build_leaky_relu, _RELU),
     Implementation("PRELU", build_prelu, (*for_codes("T T -> T", "f32 i8 u8"), "i16 i8 -> i16")),
     Implementation("ELU", build_elu, for_codes("T -> T", "f32 i8")),

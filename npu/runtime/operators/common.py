@@ -83,8 +83,12 @@ def stored_limits(node: OperatorNode) -> tuple[Any, Any] | None:
 
 def quantized_range(node: OperatorNode, activation: FusedActivation, output: RuntimeTensor) -> tuple[int, int]:
     """The clamp of a fused activation in the output's quantized values (TFLite's CalculateActivationRangeQuantized)."""
-    low, high = INTEGER_RANGE[output.dtype]
-    lower, upper = activation_bounds(node, activation)
+    return quantized_bounds(node, activation_bounds(node, activation), output)
+
+
+def quantized_bounds(node: OperatorNode, bounds: tuple[float | None, float | None], output: RuntimeTensor) -> tuple[int, int]:
+    """The same of a clamp to these real numbers."""
+    (low, high), (lower, upper) = INTEGER_RANGE[output.dtype], bounds
     scale = np.float32(output.scale)
     largest = max(abs(bound) for bound in (lower or 0, upper or 0))
     if (lower, upper) != (None, None) and not (scale > 0 and largest / float(scale) < 1 << 31):
