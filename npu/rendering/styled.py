@@ -57,7 +57,7 @@ class StyledText:
 
 @dataclass(frozen=True, slots=True)
 class ColumnStyle:
-    """How a column of a table is drawn. One that `folds` its cells takes the room that the others leave."""
+    """How a column of a table is drawn. One that `folds` its cells takes no more than the room that the others leave."""
 
     title: str
     side: Alignment = "left"
@@ -95,7 +95,7 @@ class TextTable:
         room = width - len(_GAP) * (len(sizes) - 1) - 2
         for at, column in enumerate(self._columns):
             if column.folds:
-                sizes[at] = max(room - (sum(sizes) - sizes[at]), _LEAST_FOLDED)
+                sizes[at] = min(sizes[at], max(room - (sum(sizes) - sizes[at]), _LEAST_FOLDED))
         while sum(sizes) > room and max(sizes) > 1:
             sizes[sizes.index(max(sizes))] -= 1
         return sizes

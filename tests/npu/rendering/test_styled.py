@@ -50,3 +50,8 @@ WIDTHS = {"ascii": ("conv", 4), "east_asian": ("畳み込み", 8), "accent": ("e
 def test_columns_of_text(case: str) -> None:
     text, columns = WIDTHS[case]
     assert columns_of(text) == columns
+
+
+def test_a_table_is_no_wider_than_its_cells() -> None:
+    assert {len(line) for line in _lines(10_000)} == {len(line) for line in _lines(10_000, folds=False)}
+    assert max(map(len, _lines(10_000))) < 80
