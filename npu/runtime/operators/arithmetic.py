@@ -23,6 +23,7 @@ from npu.runtime.operators.common import (
     multipliers,
     quantized_range,
     requantize,
+    require_factors,
     require_no_activation,
     require_quantized,
     scaled,
@@ -132,7 +133,8 @@ def build_mul(node: OperatorNode) -> Run:
     if not _is_quantized(node):
         return _plain(node, np.multiply)
     left, right, output = node.input(0), node.input(1), node.output()
-    require_quantized(node, left, right, output)
+    require_factors(node, left, right)
+    require_quantized(node, output)
     scaling = multipliers([_product_factor(node)])
     limits = quantized_range(node, _activation(node), output)
 

@@ -246,7 +246,21 @@ def _filtered_without_numbers(activation: FusedActivation) -> Build:
     return lambda: _one("SVDF", [np.ones((1, 1), np.float32), *rest], In((1,), F32), options)
 
 
+def _product_with_zeros(dtype: DType, *, first: bool) -> Build:
+    """An operand whose scale is 0, as the first state of an unrolled LSTM has it."""
+    limits = np.iinfo(dtype.numpy)
+    values = np.linspace(limits.min, limits.max, 24).astype(dtype.numpy)
+    zero_point = 0 if dtype is I16 else 4
+    operands = [(values, In((), dtype, 0.1, zero_point)), (values[::-1].copy(), In((), dtype, 0.0, zero_point))]
+    return lambda: _one("MUL", operands[::-1] if first else operands, In((1,), dtype, 0.15, zero_point), at.MulOptions())
+
+
 CASES: dict[str, Build] = {
+    **{
+        f"product of {dtype.name} and zeros, {'first' if first else 'last'}": _product_with_zeros(dtype, first=first)
+        for dtype in (I8, U8, I16)
+        for first in (False, True)
+    },
     "fake quantization between two steps": _faked,
     **{
         f"no number before {activation.name} of a filter": _filtered_without_numbers(activation)
