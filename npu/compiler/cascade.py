@@ -26,6 +26,8 @@ _GOALS = (1.0, 0.8, 0.6)
 """Shares of the budget that are aimed at in turn."""
 _ROOMY_GOALS = (*_GOALS, 0.45)
 """The same where what is left may be room for copies of constants."""
+_GOALS_WITH_LEADS = (1.0, 0.95, 0.9, 0.8, 0.6)
+"""The same where results begin in front of what they are made from: a smaller goal may end in fewer cycles."""
 
 _ALLOWED_PEAKS = (1.0, 1.05, 1.16, 1.3)
 """Peaks relative to the smallest one that are looked at where memory counts more than cycles."""
@@ -71,19 +73,29 @@ def plans_within(
 ) -> Iterator[list[PlanNode]]:
     """The nodes with cascades so that the feature maps' peak is at most `budget` bytes, or a share of it, in several ways.
 
-    The first is found soonest. If there is none, it is what comes nearest.
+    The first is found soonest; the last have results that begin in front of what they are made from. If there is none, several
+    that come near it, the nearest first.
     """
-    budget, missed = max(budget, visible_peak(graph, nodes)), list[CutPlan]()
-    search = CascadeSearch(graph, nodes, _STRIPES, has_branches=True)
-    for share in _ROOMY_GOALS:
-        missed.append(_cut_down(search, int(budget * share), progress))
-        if missed[-1].peak <= budget:
-            yield search.nodes(missed[-1])
-    nearest = min(missed, key=lambda plan: plan.peak)
-    if nearest.peak > budget:  # chains of stripes, which this search leaves alone, may go on where branches do not
-        lines = CascadeSearch(graph, nodes, _STRIPES)
-        other = _closest(lines, budget, progress)
-        yield lines.nodes(other) if other.peak < nearest.peak else search.nodes(nearest)
+    budget, nearest = max(budget, visible_peak(graph, nodes)), list[tuple[CascadeSearch, CutPlan]]()
+    for has_leads in (False, True):
+        search = CascadeSearch(graph, nodes, _STRIPES, has_branches=True, has_leads=has_leads)
+        plans = []
+        for share in _GOALS_WITH_LEADS if has_leads else _ROOMY_GOALS:
+            plans.append(_cut_down(search, int(budget * share), progress))
+            if plans[-1].peak <= budget:
+                yield search.nodes(plans[-1])
+        nearest.append((search, min(plans, key=_peak)))
+    if all(plan.peak > budget for _, plan in nearest):
+        search = CascadeSearch(
+            graph, nodes, _STRIPES
+        )  # chains of stripes, which the others leave alone, may go on where those do not
+        nearest.append((search, _closest(search, budget, progress)))
+        for search, plan in sorted(nearest, key=lambda found: found[1].peak):
+            yield search.nodes(plan)
+
+
+def _peak(plan: CutPlan) -> int:
+    return plan.peak
 
 
 def fit_least(

@@ -58,6 +58,34 @@ def network(side: int = 24) -> bytes:
     return b.build()
 
 
+def halved_twice(side: int = 64) -> bytes:
+    """A convolution that halves an image, and pairs of a depthwise and a pointwise one, of which one halves it again."""
+    rng = np.random.default_rng(5)
+    b = ModelBuilder()
+    y = b.input((1, side, side, 3), INT8, scale=0.1, zero_point=2)
+    for depth, count, kernel, stride in (
+        (3, 8, 3, 2),
+        (8, 8, 0, 1),
+        (8, 16, 1, 1),
+        (16, 16, 0, 2),
+        (16, 32, 1, 1),
+        (32, 32, 0, 1),
+    ):
+        side //= stride
+        zero = b.constant(np.zeros(count, np.int32), scale=[0.002] * count)
+        if kernel:
+            weights = b.constant(rng.integers(-127, 128, (count, kernel, kernel, depth), np.int8), scale=0.02)
+            options = Conv2DOptions(Padding.SAME, stride, stride, FusedActivation.RELU)
+            y = b.op("CONV_2D", [y, weights, zero], (1, side, side, count), INT8, 0.1, -128, attributes=options)
+        else:
+            weights = b.constant(rng.integers(-99, 99, (1, 3, 3, depth), np.int8), scale=[0.02] * depth, axis=3)
+            depthwise = DepthwiseConv2DOptions(Padding.SAME, stride, stride, 1)
+            inputs = [y, weights, zero]
+            y = b.op("DEPTHWISE_CONV_2D", inputs, (1, side, side, count), INT8, 0.1, -128, attributes=depthwise)
+    b.output(y)
+    return b.build()
+
+
 def run_exactly(model: bytes, **hardware: Any) -> Report:
     inputs = random_inputs(model, 3)
     expected = run_reference(model, inputs, fully_connected="npu")
@@ -83,6 +111,16 @@ def test_a_small_arena_is_kept_as_far_as_stripes_reach_and_the_result_is_exact(a
     report = run_exactly(network(), config=config(tmp_path, arena))
     assert all(operator.placement == "npu" for operator in report.operators)
     assert (report.totals.sram_bytes <= arena) == (arena > 5_000)
+
+
+def test_results_in_front_of_what_they_are_made_from_meet_limits_that_nothing_else_does(tmp_path: Path) -> None:
+    """Of plans that all exceed a limit, none takes twice the cycles for a few bytes less."""
+    model = halved_twice()
+    roomy, tight, beyond = (run_exactly(model, config=config(tmp_path, arena)) for arena in (20_480, 17_800, 16_500))
+    assert roomy.totals.sram_bytes <= 20_480
+    assert tight.totals.sram_bytes <= 17_800
+    assert beyond.totals.sram_bytes > 16_500
+    assert roomy.totals.npu_cycles < beyond.totals.npu_cycles < 1.5 * roomy.totals.npu_cycles
 
 
 @pytest.mark.parametrize("cache", [64_000, 16_000, 4_000, 1_024])

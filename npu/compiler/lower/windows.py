@@ -214,7 +214,7 @@ def _distances(axis: _SlidingAxis, limits: Accelerator, most: int) -> tuple[int,
     """The fewest parts, and the pitch with which their strides and dilations can be said, in windows of `most` elements."""
     dilation = axis.dilation if axis.size > 1 else 1
     largest = min(limits.max_dilation, (most - 1) // max(axis.size - 1, 1))
-    pitches = [pitch for pitch in range(1, dilation + 1) if dilation % pitch == 0 and dilation // pitch <= max(largest, 1)]
+    pitches = [dilation // said for said in range(max(largest, 1), 0, -1) if dilation % said == 0]
     for apart in range(1, axis.output):
         for pitch in pitches:
             if apart * axis.stride % pitch == 0 and apart * axis.stride // pitch <= limits.max_kernel_stride:

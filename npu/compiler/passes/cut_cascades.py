@@ -48,7 +48,8 @@ def _fitting(graph: GraphState, state: State) -> Sequence[PlanNode]:
 def _within(graph: GraphState, budget: int, state: State) -> Sequence[PlanNode]:
     """The nodes for a budget; uncut if tensors that others see exceed it alone, for stripes would only cost cycles.
 
-    Where the budget has no room for copies of constants besides the maps, smaller maps may be faster than whole ones.
+    Where the budget has no room for copies of constants besides the maps, smaller maps may be faster than whole ones. Where
+    nothing meets it, bytes and cycles count alike: the last bytes beyond it are no use for twice the cycles.
     """
     if visible_peak(graph.graph, graph.nodes) > budget:
         return graph.nodes
@@ -64,9 +65,9 @@ def _within(graph: GraphState, budget: int, state: State) -> Sequence[PlanNode]:
     different = {tuple(len(node.program.steps) if node.program else 0 for node in nodes): nodes for nodes in [first, *plans]}
     if len(different) == 1:
         return first
-    drafts = {steps: _draft(nodes, graph=graph, state=state) for steps, nodes in different.items()}
-    best, (room, cycles) = min(drafts, key=lambda steps: drafts[steps]), next(iter(drafts.values()))
-    return different[best] if drafts[best] < (room, cycles * _SURE) else first
+    costs = {steps: _cost(nodes, graph, state) for steps, nodes in different.items()}
+    best, (is_over, cost) = min(costs, key=lambda steps: costs[steps]), next(iter(costs.values()))
+    return different[best] if costs[best] < (is_over, cost * _SURE) else first
 
 
 def _copied_bytes(graph: GraphState) -> int:
@@ -75,10 +76,10 @@ def _copied_bytes(graph: GraphState) -> int:
     return max((sum(sizes[number : number + 3]) for number in range(len(sizes))), default=0)
 
 
-def _draft(nodes: Sequence[PlanNode], graph: GraphState, state: State) -> tuple[int, float]:
-    """Bytes of a plan beyond the budget, and its cycles, by the expected size of constants."""
+def _cost(nodes: Sequence[PlanNode], graph: GraphState, state: State) -> tuple[bool, float]:
+    """Whether a plan exceeds the budget, and its cycles, by the expected size of constants; times its bytes if it does."""
     layouts = choose_layouts(step for node in nodes if node.program for step in node.program.steps)
     constants = ExpectedConstants(state.constants, is_rounded=False)  # a copy that just does not fit is none
     maker = JobMaker(graph.graph, nodes, layouts, (), state.chooser)
-    plan = maker.copies(maker.jobs(None, constants), None)
-    return max(plan.arena_bytes, arena_budget(state.variant)), plan.cycles
+    plan, budget = maker.copies(maker.jobs(None, constants), None), arena_budget(state.variant)
+    return plan.arena_bytes > budget, plan.cycles * max(plan.arena_bytes, budget)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -198,3 +199,12 @@ def _convolutions(graph: Graph, chooser: BlockChooser, *, keeps_maps: bool = Fal
 
 def _steps(graph: Graph, chooser: BlockChooser, *, keeps_maps: bool = False) -> Sequence[Step]:
     return lower_partition(graph, range(len(graph.ops)), variant(), chooser=chooser, keeps_maps=keeps_maps).steps
+
+
+def test_the_pitches_of_a_dilation_of_any_size_are_found_at_once() -> None:
+    """Only a file that nothing else is wrong with would have it: trying every number up to it took two minutes."""
+    content = window(np.random.default_rng(1), "DEPTHWISE_CONV_2D", DType.INT8, kernel=(1, 2), channels=1)
+    graph = read_model(content).graphs[0]
+    options = replace(graph.ops[0].attributes, dilation_w_factor=(1 << 31) - 1)
+    wide = replace(graph, ops=(replace(graph.ops[0], attributes=options),))
+    assert lowered(wide).steps
