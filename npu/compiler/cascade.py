@@ -90,7 +90,7 @@ def plans_within(
             graph, nodes, _STRIPES
         )  # chains of stripes, which the others leave alone, may go on where those do not
         nearest.append((search, _closest(search, budget, progress)))
-        for search, plan in sorted(nearest, key=lambda found: found[1].peak):
+        for search, plan in sorted(nearest, key=lambda one: one[1].peak):
             yield search.nodes(plan)
 
 
