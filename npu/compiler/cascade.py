@@ -86,9 +86,8 @@ def plans_within(
                 yield search.nodes(plans[-1])
         nearest.append((search, min(plans, key=_peak)))
     if all(plan.peak > budget for _, plan in nearest):
-        search = CascadeSearch(
-            graph, nodes, _STRIPES
-        )  # chains of stripes, which the others leave alone, may go on where those do not
+        # Chains of stripes, which these searches leave alone, may go on where branches do not.
+        search = CascadeSearch(graph, nodes, _STRIPES)
         nearest.append((search, _closest(search, budget, progress)))
         for search, plan in sorted(nearest, key=lambda one: one[1].peak):
             yield search.nodes(plan)
