@@ -13,27 +13,25 @@ from npu.errors import UserError
 from npu.fixes.edit import Editor, is_static
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
+from npu.graph.known import MOVED, is_of_constants
 from npu.graph.open_shapes import settled_outputs
+from npu.graph.quantizations import QUANTIZED
 from npu.runtime.interpreter import CpuInterpreter
 from npu.tflite.sparsity import densify, is_sparse
 from npu.tflite.writer import write_model
 
-_EXACT = ("ADD", "CEIL", "DIV", "FLOOR", "FLOOR_DIV", "FLOOR_MOD", "MAXIMUM", "MINIMUM", "MUL", "REDUCE_PROD", "ROUND", "SUB")
-"""Of floats, each result is rounded once, which gives the same number everywhere."""
-_MOVED = (
-    "CAST", "CONCATENATION", "EXPAND_DIMS", "FILL", "GATHER", "PACK", "RANGE", "RESHAPE", "SLICE", "SPLIT", "SPLIT_V",
-    "SQUEEZE", "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK", "ZEROS_LIKE",
-)  # fmt: skip
 _PLAIN = (DType.INT32, DType.INT64)
 _LARGEST_ELEMENTS = 1 << 16
 _LARGEST_REAL_ELEMENTS = 16
 """Of floats, by which models compute how often a frame fits."""
+_LARGEST_QUANTIZED_ELEMENTS = 1 << 10
+"""Of quantized maps that are only moved, as the zeros with which an unrolled recurrent network begins."""
 _PADS = ("MIRROR_PAD", "PAD", "PADV2")
 
 
 def fold_constants(graph: Graph, *, settles: bool = False) -> Editor:
-    """Operators that compute constants of type int32 or int64, or few floats, or unpack weights, become constants. Outputs stay
-    computed.
+    """Operators that compute constants of type int32 or int64, or few floats, that move few quantized ones, or unpack weights,
+    become constants. Outputs stay computed.
 
     `settles`: the shapes of the graph's inputs are its only ones, and decide the sizes that the file leaves open.
     """
@@ -113,13 +111,10 @@ def _shape(tensors: Sequence[Tensor], op: Op, *, settles: bool) -> list[npt.NDAr
 
 def _computed(tensors: Sequence[Tensor], op: Op) -> list[npt.NDArray[Any]] | None:
     """The outputs of an operator on constants, by the interpreter; None if it is not one to fold."""
-    if op.kind not in _EXACT + _MOVED:
+    if not is_of_constants(tensors, op):
         return None
-    used = [tensors[index] for index in op.inputs if index != ABSENT]
-    made = [tensors[index] for index in op.outputs]
-    if not used or any(tensor.data is None or tensor.is_variable for tensor in used):
-        return None
-    if any(tensor.elements > _room(tensor.dtype) for tensor in (*used, *made)):
+    used = [tensors[index] for index in (*op.inputs, *op.outputs) if index != ABSENT]
+    if any(tensor.elements > _room(tensor.dtype, is_moved=op.kind in MOVED) for tensor in used):
         return None
     alone = Graph("constant", tuple(tensors[index] for index in (*_present(op.inputs), *op.outputs)), (), (), ())
     numbers = {index: position for position, index in enumerate((*_present(op.inputs), *op.outputs))}
@@ -135,8 +130,10 @@ def _computed(tensors: Sequence[Tensor], op: Op) -> list[npt.NDArray[Any]] | Non
     return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
 
 
-def _room(dtype: DType) -> int:
+def _room(dtype: DType, *, is_moved: bool) -> int:
     """The most elements of a constant that is computed."""
+    if dtype in QUANTIZED:
+        return _LARGEST_QUANTIZED_ELEMENTS if is_moved else -1
     return _LARGEST_ELEMENTS if dtype in _PLAIN else _LARGEST_REAL_ELEMENTS if dtype is DType.FLOAT32 else -1
 
 

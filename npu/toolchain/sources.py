@@ -12,15 +12,13 @@ from npu.executorch import is_pte
 from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
 from npu.graph.input_shapes import with_input_shapes
+from npu.graph.known import may_be_known
 from npu.graph.open_shapes import has_unsettled
 from npu.graph.operands import Shape
 from npu.graph.unread import without_unread
 from npu.tflite.reader import bytes_of, read_model
 
 Source = str | Path | bytes
-
-_KNOWN_AHEAD = ("DENSIFY", "SHAPE")
-"""Operators that may have results which are known before the model runs."""
 
 
 def given(model: Source) -> Source:
@@ -130,5 +128,5 @@ def settled(source: Model) -> Model:
 
 
 def _is_settled(source: Model) -> bool:
-    asks = any(op.kind in _KNOWN_AHEAD for graph in source.graphs for op in graph.ops)
+    asks = any(may_be_known(graph.tensors, op) for graph in source.graphs for op in graph.ops)
     return not asks and not has_unsettled(source.graphs[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 import npu
 from npu.graph import attributes as at
@@ -81,6 +82,19 @@ def test_an_operator_on_the_cpu_reads_the_constant() -> None:
     compiled = npu.compile(content)
     assert sorted(_kinds(compiled.content)) == ["FILL", "ethos-u"]
     _assert_exact(content, compiled)
+
+
+@pytest.mark.parametrize(("width", "kinds"), [(24, ["ethos-u"]), (1025, ["FILL", "ethos-u"])])
+def test_the_zeros_with_which_an_unrolled_network_begins_are_a_constant(width: int, kinds: list[str]) -> None:
+    """Unless they are many: then they take less room as an operator."""
+    b = ModelBuilder()
+    x = b.input((1, width), I8, scale=0.5, zero_point=3)
+    wanted, zero = b.constant(np.array([1, width], np.int32)), b.constant(np.array(-7, np.int8), scale=0.25, zero_point=-7)
+    state = b.op("FILL", [wanted, zero], (1, width), I8, 0.25, -7, attributes=at.FillOptions())
+    b.output(b.op("ADD", [x, state], (1, width), I8, 0.5, 3, attributes=at.AddOptions()))
+    compiled = npu.compile(b.build())
+    assert sorted(_kinds(compiled.content)) == kinds
+    _assert_exact(b.build(), compiled)
 
 
 def test_a_shape_that_the_model_returns_stays_computed() -> None:
