@@ -12,14 +12,13 @@ from npu.compiler.ir import ElementwiseStep, View
 from npu.compiler.lower.activation import lower_function
 from npu.compiler.lower.activation_tables import Quantized
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
-from npu.compiler.lower.geometry import fold_shape, images
+from npu.compiler.lower.geometry import images
 from npu.compiler.lower.pooling import broadcast
 from npu.compiler.lower.quantize import FactorError, register_scale
 from npu.graph.attributes import AddOptions, SubOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
 from npu.isa.operations import INT16, INT32, ElementwiseMode, OperandScaling, Rounding, Scale
-from npu.layouts import MapShape
 from npu.records import dataclass, replace
 
 _SUM_BITS = {8: 20, 16: 15}
@@ -130,31 +129,29 @@ def lower_squared_difference(builder: Builder, op: Op) -> None:
     """SQUARED_DIFFERENCE of int8: both operands in 16 bits with 7 fraction bits, then a product in 32 bits."""
     first, second, output = (builder.scale(tensor) for tensor in (*op.inputs, op.outputs[0]))
     twice = 2.0 * float(max(first, second))
-    views = [
-        _with_fraction(builder, builder.input(tensor, builder.zero_point(tensor)), float(scale) / twice)
-        for tensor, scale in zip(op.inputs, (first, second), strict=True)
-    ]
-    shape = fold_shape(builder.tensor(op.outputs[0]).shape)
-    views = [view if view.shape == shape or _repeats(view.shape, shape) else broadcast(builder, view, shape) for view in views]
-    if views[0].shape != shape:
-        views.reverse()
-    if views[0].shape != shape:
-        views[0] = broadcast(builder, views[0], shape)
-    difference, square = (builder.temporary(name, shape, INT32) for name in ("difference", "square"))
-    builder.elementwise(ElementwiseMode.SUB, views[0], difference, views[1])
-    builder.elementwise(ElementwiseMode.MUL, difference, square, difference)
-    scale = register_scale(twice * twice / (float(1 << 14) * float(output)))
-    finish = builder.finish(op)
-    builder.elementwise(
-        ElementwiseMode.MUL,
-        square,
-        builder.result(finish),
-        builder.number(scale.scale),
-        scale=Scale(1, scale.shift),
-        minimum=finish.minimum,
-        maximum=finish.maximum,
-        lut=finish.lut,
+    shape, a, b = _aligned(builder, op)
+    a, b = (
+        replace(operand, view=_with_fraction(builder, operand.view, float(scale) / twice), scalar=None)
+        for operand, scale in ((a, first), (b, second))
     )
+    scale, finish = register_scale(twice * twice / (float(1 << 14) * float(output))), builder.finish(op)
+    for ofm, one, other in _maps(builder.result(finish), shape, a, b):
+        ifm, ifm2 = (one, other) if one.shape == ofm.shape else (other, one)
+        if ifm.shape != ofm.shape:
+            ifm = broadcast(builder, ifm, ofm.shape)
+        difference, square = (builder.temporary(name, ofm.shape, INT32) for name in ("difference", "square"))
+        builder.elementwise(ElementwiseMode.SUB, ifm, difference, ifm2)
+        builder.elementwise(ElementwiseMode.MUL, difference, square, difference)
+        builder.elementwise(
+            ElementwiseMode.MUL,
+            square,
+            ofm,
+            builder.number(scale.scale),
+            scale=Scale(1, scale.shift),
+            minimum=finish.minimum,
+            maximum=finish.maximum,
+            lut=finish.lut,
+        )
 
 
 def _with_fraction(builder: Builder, x: View, factor: float) -> View:
@@ -166,10 +163,6 @@ def _with_fraction(builder: Builder, x: View, factor: float) -> View:
     scaled = builder.temporary("scaled", x.shape, INT16)
     builder.requantize(wide, scaled, register_scale(factor))
     return scaled
-
-
-def _repeats(shape: MapShape, full: MapShape) -> bool:
-    return all(size in (1, whole) for size, whole in zip(shape, full, strict=True))
 
 
 def lower_minimum(builder: Builder, op: Op) -> None:
@@ -254,17 +247,22 @@ def _operand(builder: Builder, index: int, rank: int, *, uses_zero_point: bool) 
 
 def _lower(builder: Builder, op: Op, arithmetic: Arithmetic, operand_shifts: tuple[int, int] = (0, 0)) -> None:
     finish = builder.unclamped(op) if _is_plain(builder, op) else builder.finish(op)
-    shape = builder.tensor(op.outputs[0]).shape
-    rank = max(3, len(shape))
-    shape = (1,) * (rank - len(shape)) + shape
     uses = arithmetic.uses_zero_points
-    a, b = (
-        _shifted(builder, _operand(builder, i, rank, uses_zero_point=uses), shift)
-        for i, shift in zip(op.inputs, operand_shifts, strict=True)
-    )
+    shape, *operands = _aligned(builder, op, uses_zero_points=uses)
+    a, b = (_shifted(builder, operand, shift) for operand, shift in zip(operands, operand_shifts, strict=True))
     ofm = builder.result(finish, is_raw=not uses)
     for view, first, second in _maps(ofm, shape, a, b):
         _emit(builder, arithmetic, finish, view, replace(a, view=first), replace(b, view=second))
+
+
+def _aligned(
+    builder: Builder, op: Op, *, uses_zero_points: bool = True
+) -> tuple[tuple[int, ...], _ElementwiseOperand, _ElementwiseOperand]:
+    """The shape of the result, of three dimensions at least, and both operands."""
+    shape = builder.tensor(op.outputs[0]).shape
+    rank = max(3, len(shape))
+    first, second = (_operand(builder, index, rank, uses_zero_point=uses_zero_points) for index in op.inputs)
+    return (1,) * (rank - len(shape)) + shape, first, second
 
 
 def _shifted(builder: Builder, operand: _ElementwiseOperand, shift: int) -> _ElementwiseOperand:

@@ -1,0 +1,50 @@
+"""Binary operators whose operands repeat along any dimensions, images included, are exact."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import npu
+from npu.graph import attributes as at
+from npu.graph.attributes import Attributes
+from npu.graph.dtype import DType
+
+from tests.support.builder import ModelBuilder
+from tests.support.litert import random_array, random_inputs, run_reference
+
+OPTIONS: dict[str, Attributes | None] = {
+    "ADD": at.AddOptions(), "SUB": at.SubOptions(), "MUL": at.MulOptions(), "MAXIMUM": at.MaximumMinimumOptions(),
+    "MINIMUM": at.MaximumMinimumOptions(), "SQUARED_DIFFERENCE": at.SquaredDifferenceOptions(),
+}  # fmt: skip
+EQUAL = ("MAXIMUM", "MINIMUM")
+CASES = [(kind, dtype) for kind in OPTIONS for dtype in (DType.INT8, DType.UINT8, DType.INT16)]
+NO_KERNEL = [("SQUARED_DIFFERENCE", DType.UINT8), ("SQUARED_DIFFERENCE", DType.INT16)]
+
+
+def repeating(kind: str, dtype: DType, rng: np.random.Generator) -> bytes:
+    """One operator of two operands of one to five dimensions, of which each has some of 1; the second may be a constant."""
+    full = rng.integers(1, 5, rng.integers(1, 6))
+    first, second = (tuple(int(n) for n in np.where(rng.random(full.size) < 0.7, full, 1)) for _ in range(2))
+    second = second[int(rng.integers(0, len(second))) :] if rng.random() < 0.3 else second
+    shape, point = np.broadcast_shapes(first, second), {DType.INT8: -9, DType.UINT8: 120, DType.INT16: 0}[dtype]
+    scales = [0.05, 0.05, 0.05] if kind in EQUAL else [0.05, float(rng.uniform(0.01, 0.1)), 0.15]
+    scales[2] = scales[0] * scales[1] * {DType.INT16: 2.0**14}.get(dtype, 60) if kind == "MUL" else scales[2]
+    scales[2] = 4.0 if kind == "SQUARED_DIFFERENCE" else scales[2]
+    b = ModelBuilder()
+    x, other = b.input(first, dtype, scale=scales[0], zero_point=point), {"scale": scales[1], "zero_point": point}
+    is_constant = rng.random() < 0.3
+    y = b.constant(random_array(second, dtype, rng), **other) if is_constant else b.input(second, dtype, **other)
+    inputs = [x, y] if rng.random() < 0.5 else [y, x]
+    b.output(b.op(kind, inputs, shape, dtype, scales[2], point, attributes=OPTIONS[kind]))
+    return b.build()
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [case for case in CASES if case not in NO_KERNEL], ids=str)
+def test_operands_that_repeat_along_any_dimension_are_exact(kind: str, dtype: DType) -> None:
+    for seed in range(40):
+        model = repeating(kind, dtype, np.random.default_rng(seed))
+        inputs = random_inputs(model, seed)
+        result = npu.run(model, inputs, target="ethos-u55-128")
+        assert result.report.operators[0].placement == "npu"
+        np.testing.assert_array_equal(result.outputs[0], run_reference(model, inputs)[0])
