@@ -19,6 +19,7 @@ from npu.compiler.lower.transpose import permute
 from npu.graph.attributes import BatchMatMulOptions
 from npu.graph.graph import ABSENT, Op, Tensor
 from npu.graph.ops import is_matrix_of_weights
+from npu.graph.permutation import moved_axes
 from npu.isa.operations import INT32, ElementwiseMode, PoolingMode, Rounding, Scale
 from npu.records import replace
 
@@ -56,6 +57,8 @@ def _matrix(builder: Builder, tensor: int, *, is_transposed: bool) -> View:
     if not is_transposed:
         return view
     batches, rows, columns = view.shape
+    if len(moved_axes(view.shape, (0, 2, 1))) < 2:
+        return builder.reshaped(view, (batches, columns, rows))
     target = builder.temporary("transposed", (batches, columns, rows), view.element)
     permute(builder, replace(view, zero_point=0), target, view.shape, (0, 2, 1))
     return replace(target, zero_point=view.zero_point)

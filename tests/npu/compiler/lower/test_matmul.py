@@ -28,11 +28,11 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], bool]] = {
 }
 
 
-def product(case: str, seed: int, dtype: DType = DType.INT8) -> bytes:
-    """Random sizes, scales and zero points."""
+def product(case: str, seed: int, dtype: DType = DType.INT8, end: int = 40) -> bytes:
+    """Random sizes below `end`, scales and zero points."""
     rng, b = np.random.default_rng(seed), ModelBuilder()
     first, second, is_constant = CASES[case]
-    rows, inner, columns = (int(n) for n in rng.integers(1, 40, 3))
+    rows, inner, columns = (int(n) for n in rng.integers(1, end, 3))
     adj_x, adj_y = (bool(n) for n in rng.integers(0, 2, 2))
     zeros = [int(n) for n in rng.integers(-20, 20, 3)]
     zeros = zeros if dtype is DType.INT8 else [0, 0, 0]
@@ -75,6 +75,15 @@ def test_products_of_16_bits_with_a_constant_are_exact(target: str, tmp_path: Pa
         (expected,) = run_reference(content, inputs)
         np.testing.assert_array_equal(found, expected)
         assert len(np.unique(expected)) > min(10, expected.size // 2)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_matrices_of_one_row_or_column_are_exact(case: str) -> None:
+    """Transposing those of one element moves nothing."""
+    for seed in range(24):
+        content = product(case, seed, end=3)
+        inputs = random_inputs(content, seed)
+        np.testing.assert_array_equal(npu.run(content, inputs).outputs[0], run_reference(content, inputs)[0])
 
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.INT16], ids=str)
