@@ -172,7 +172,7 @@ def _rsqrt(op: Op, x: Ints, source: Quantized, target: Quantized) -> Ints:
 def _scaled_root(value: int, factor: float) -> int:
     """factor / sqrt(value), through 20 fraction bits."""
     multiplier, exponent = inverse_root(value)
-    root = multiply(np.array([1 << 20], np.int64), multiplier, exponent)
+    root = multiply(np.ones(1, np.int64), multiplier, exponent + 20)  # shifted left first, and rounded once, as TFLite has it
     multiplier, exponent = quantize_multiplier(factor)
     return int(multiply(root, multiplier, exponent - 20)[0])
 

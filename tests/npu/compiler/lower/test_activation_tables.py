@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import npu
 from npu.compiler.lower.activation_tables import Quantized, result_of
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
@@ -58,3 +59,14 @@ def test_functions_of_words_are_those_of_the_reference(kind: str, scale: float) 
     x = b.input((1, 1, words.size, 1), DType.INT16, scale=scale, zero_point=0)
     b.output(b.op(kind, [x], (1, 1, words.size, 1), DType.INT16, 2.0**-15, 0))
     assert_exact(b.model().graphs[0], [words.reshape(1, 1, -1, 1)])
+
+
+def test_every_inverse_root_of_int8_is_that_of_the_reference_kernel() -> None:
+    values = np.arange(-127, 128, dtype=np.int8).reshape(1, 255)
+    for seed in range(12):
+        rng, b = np.random.default_rng(seed), ModelBuilder()
+        x = b.input(values.shape, DType.INT8, scale=float(rng.uniform(0.0005, 0.2)), zero_point=-128)
+        b.output(b.op("RSQRT", [x], values.shape, DType.INT8, float(rng.uniform(0.001, 0.3)), int(rng.integers(-128, 60))))
+        result = npu.run(b.build(), [values])
+        assert result.report.operators[0].placement == "npu"
+        np.testing.assert_array_equal(result.outputs[0], run_reference(b.build(), [values])[0])
