@@ -113,7 +113,7 @@ def require_factors(node: OperatorNode, *tensors: RuntimeTensor) -> None:
     """Refuse operands of a product without a scale. One of 0 says that every value is: the first state of an LSTM has it."""
     for tensor in tensors:
         if not tensor.is_quantized or not all(s >= 0 and math.isfinite(s) for s in tensor.quantization.scales):  # type: ignore[union-attr]
-            raise node.fail(f"tensor '{tensor.name}' must have quantization scales of 0 or more, got none")
+            raise node.fail(f"tensor '{tensor.name}' must have positive quantization scales, got none")
 
 
 def multipliers(factors: Sequence[float]) -> tuple[Array, Array]:
