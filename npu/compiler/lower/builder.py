@@ -477,7 +477,7 @@ def _clamped(plain: Finish, values: Ints, final: Quantized) -> Finish | None:
     low, high = int(after.min()), int(after.max())
     inside = np.flatnonzero((after > low) & (after < high))
     at = int(inside[0]) if inside.size else int(np.argmax(after == high))
-    offset = int(after[at] - before[at])
+    offset = int(after[at] - before[at]) if low < high else 0
     if not np.array_equal(np.clip(before + offset, low, high), after):
         return None
     least, most = final.element.register_limits

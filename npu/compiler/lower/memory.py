@@ -109,7 +109,6 @@ def pad_maps(
 ) -> None:
     """Write `source`, which holds a tensor of `shape`, into `target` with `amounts` of `value` around it; it may lie there."""
     before = (0, 0, 0, *(b for b, _ in amounts))[-3:]
-    is_nested = source.storage is target.storage
     maps = images(source, math.prod(shape[:-3]))
     count = math.prod(extent + sum(pair) for extent, pair in zip(shape[:-3], amounts[:-3], strict=True))
     for number, y in enumerate(images(target, count)):
@@ -118,9 +117,16 @@ def pad_maps(
             _fill(builder, maps[0], y, 0, value)
         else:
             offset = (before[0], before[1], before[2])
-            if not is_nested:
-                builder.copy(maps[x], crop(y, offset, maps[x].shape))
+            inner = crop(y, offset, maps[x].shape)
+            if not _is_one_place(maps[x], inner):
+                builder.copy(maps[x], inner)
             _fill_around(builder, maps[x], y, offset, value)
+
+
+def _is_one_place(view: View, other: View) -> bool:
+    """Whether two views of a shape are the same elements of a storage: both may be parts of a join."""
+    starts = [one.offset[0] * one.pitches[0] + one.offset[1] * one.pitches[1] + one.offset[2] for one in (view, other)]
+    return view.storage is other.storage and starts[0] == starts[1] and view.pitches == other.pitches
 
 
 def _map_under(number: int, shape: Sequence[int], amounts: Sequence[tuple[int, int]]) -> int | None:

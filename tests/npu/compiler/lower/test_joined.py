@@ -7,10 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import npu
+from npu.api import verify
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph
 
+from tests.support.builder import ModelBuilder
+from tests.support.litert import random_inputs as random_inputs_of
+from tests.support.litert import run_reference
 from tests.support.lowering import assert_exact, lowered
 from tests.support.random_graphs import Sketch
 
@@ -80,3 +85,27 @@ def test_a_function_behind_a_join_that_copies_nothing_stays_alone() -> None:
     assert [step.source for step in lowered(graph).steps] == [0, 1, 3]
     values = np.random.default_rng(2).integers(-128, 128, (2, 1, 2, 3, 8)).astype(np.int8)
     assert_exact(graph, list(values))
+
+
+def test_a_part_of_a_join_and_a_copy_of_it_behind_a_pad_of_nothing_are_two_places() -> None:
+    b = ModelBuilder()
+    x = b.op("RELU", [b.input((1, 2, 3, 8), DType.INT8, scale=0.1)], (1, 2, 3, 8), DType.INT8, 0.1)
+    padded = b.op("PAD", [x, b.constant(np.zeros((4, 2), np.int32))], (1, 2, 3, 8), DType.INT8, 0.1, attributes=at.PadOptions())
+    b.output(b.op("CONCATENATION", [padded, padded, x], (1, 2, 3, 24), DType.INT8, 0.1, attributes=at.ConcatenationOptions(3)))
+    inputs = random_inputs_of(b.build(), 1)
+    compiled = npu.compile(b.build()).content
+    np.testing.assert_array_equal(npu.run(compiled, inputs).outputs[0], run_reference(b.build(), inputs)[0])
+    assert verify(compiled) == []
+
+
+def test_a_clamp_of_int16_to_one_value_is_no_table() -> None:
+    """6 is less than half a step of the scale, so that RELU6 leaves 0 alone."""
+    b = ModelBuilder()
+    x = b.op(
+        "ADD", [b.input((1, 2, 3, 8), DType.INT16, scale=9.0)] * 2, (1, 2, 3, 8), DType.INT16, 64.0, attributes=at.AddOptions()
+    )
+    b.output(b.op("RELU6", [x], (1, 2, 3, 8), DType.INT16, 64.0))
+    inputs = random_inputs_of(b.build(), 1)
+    result = npu.run(b.build(), inputs)
+    np.testing.assert_array_equal(result.outputs[0], run_reference(b.build(), inputs)[0])
+    assert [operator.placement for operator in result.report.operators] == ["npu", "npu"]
