@@ -1,11 +1,13 @@
 """Puts the compiled kernels into a wheel: those for this CPU, or for what NPULAB_BUILD_CPUS names ("all": every x86-64 CPU).
 
 Without them (NPULAB_BUILD_CPUS=none, or if they cannot be made, which is said) the wheel has Python alone, for every platform,
-and kernels are compiled at the first run.
+and kernels are compiled at the first run. An editable install gets the bytecode of its modules, as pip makes it for a wheel: a
+process that may not write it (PYTHONDONTWRITEBYTECODE, common in containers) would compile all of them whenever it starts.
 """
 
 from __future__ import annotations
 
+import compileall
 import os
 import shutil
 import sys
@@ -24,8 +26,12 @@ class KernelBuildHook(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the libraries to what the wheel includes."""
+        if version == "editable":
+            for package in self.build_config.packages:
+                compileall.compile_dir(str(Path(self.root, package)), quiet=2)
+            return
         wanted = os.environ.get("NPULAB_BUILD_CPUS", "")
-        if version == "editable" or wanted == "none" or sys.platform != "linux":
+        if wanted == "none" or sys.platform != "linux":
             return
         self.folder = tempfile.mkdtemp()
         try:

@@ -37,12 +37,16 @@ def _show(done: int, total: int) -> None:
 
 
 def warm_up(options: argparse.Namespace) -> int:
-    """Make what is missing."""
+    """Make what is missing: libraries, and bytecode, which a process may not be allowed to write (PYTHONDONTWRITEBYTECODE)."""
+    import compileall
+
     from npu.native import cpu, library, sources
 
     tiers = cpu.TIERS if options.cpu == "all" else (cpu.named(options.cpu) if options.cpu else cpu.current(),)
     for tier in tiers:
         library.prepare(sources.GROUPS, tier)
+    for package in sources.PACKAGES:
+        compileall.compile_dir(str(sources.ROOT / package), quiet=2)
     return 0
 
 

@@ -193,7 +193,9 @@ def build_parser(*, with_delegates: bool = True, given: Sequence[str] = ()) -> a
 
 
 def _add_warm_up(commands: Commands) -> None:
-    warm_up = add_command(commands, "warm-up", "compile the kernels ahead of the first run, for containers and caches")
+    warm_up = add_command(
+        commands, "warm-up", "compile the kernels, and the modules, ahead of the first run, for containers and caches"
+    )
     names = "vnni, avx512, avx2, x86-64, dotprod, aarch64 or all"
     warm_up.add_argument("--cpu", metavar="NAME", help=f"{names} (default: this CPU)")
     warm_up.set_defaults(handlers="npu.cli.kernels")

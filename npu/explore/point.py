@@ -8,7 +8,6 @@ import json
 import shlex
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from npu.digests import sha256
@@ -17,6 +16,7 @@ from npu.hardware.board import BOARD
 from npu.hardware.choice import Hardware
 from npu.hardware.energy import Energy, energy_of, load_energy_table
 from npu.hardware.shipped import BOARDS_FOLDER
+from npu.native.sources import PACKAGES, ROOT
 from npu.records import dataclass
 from npu.reports.report import Report, Totals
 from npu.toolchain.session import DEFAULT_PROFILE, Session
@@ -42,7 +42,6 @@ measurements (None if there are none), whether the outputs equal those of the CP
 TEXTS = {"error", "energy_dominant"}
 """Results that are no numbers."""
 _SESSIONS = 8
-_PACKAGES = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +104,8 @@ def model_digest(model: Source) -> str:
 def code_digest() -> str:
     """SHA-256 of the sources of this project: another version may give other numbers."""
     whole = hashlib.sha256()
-    for package in ("constraints", "npu", "sim"):
-        for path in sorted((_PACKAGES / package).rglob("*.py")):
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
             whole.update(path.read_bytes())
     return whole.hexdigest()
 

@@ -31,7 +31,8 @@ _ABOUT_FILES = (
     *(f"npu.native.{name}" for name in ("library", "load", "make", "makers", "requests", "sources", "store")),
 )
 """These find, keep and load code, and have no part in what it is; nor has the wording of errors."""
-_PACKAGES = ("npu", "sim", "constraints")
+PACKAGES = ("npu", "sim", "constraints")
+"""The top of everything that is installed."""
 
 
 def search_path() -> list[str]:
@@ -75,7 +76,7 @@ def _read(module: str) -> tuple[bytes, list[str]] | None:
     """The source of a module and what it imports, None if there is no such module."""
     place = os.path.join(ROOT, *module.split("."))
     for path in (f"{place}.py", os.path.join(place, "__init__.py")):
-        if module in _PACKAGES or not os.path.isfile(path):
+        if module in PACKAGES or not os.path.isfile(path):
             continue
         with open(path, "rb") as file:
             source = file.read()
@@ -94,10 +95,10 @@ def _imported(source: bytes) -> list[str]:
         elif words[0] == b"from" and len(words) == 2:
             base = words[1].decode()
             names.append(base)
-            if base.startswith(_PACKAGES) and _is_package(base):
+            if base.startswith(PACKAGES) and _is_package(base):
                 imported = after[1 : after.find(b")")] if after.startswith(b"(") else after[: after.find(b"\n")]
                 names += [f"{base}.{name}" for name in imported.decode().replace(",", " ").split()]
-    return [name for name in names if name.startswith(_PACKAGES)]
+    return [name for name in names if name.startswith(PACKAGES)]
 
 
 @functools.cache

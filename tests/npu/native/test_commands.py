@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from contextlib import suppress
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,13 @@ def test_libraries_are_made_ahead_for_this_cpu(cache: Path, capsys: pytest.Captu
     assert main(["warm-up"]) == 0
     assert [path.stat().st_mtime_ns for path in cache.iterdir()] == before
     assert capsys.readouterr().out == ""
+
+
+def test_modules_are_compiled_ahead(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "PACKAGES", ("constraints",))
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "bytecode"))
+    assert main(["warm-up"]) == 0
+    assert Path(cache_from_source(str(sources.ROOT / "constraints" / "rule.py"))).is_file()
 
 
 def test_libraries_are_made_ahead_for_another_cpu(cache: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import cache_from_source, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,12 @@ class App:
 
     def display_warning(self, message: str) -> None:
         self.warnings.append(message)
+
+
+class Packages:
+    """The part of hatchling's settings that the hook reads."""
+
+    packages = ("npu", "sim")
 
 
 def hook() -> Any:
@@ -83,10 +89,20 @@ def test_a_library_that_cannot_be_made_leaves_a_wheel_for_every_platform_and_say
     assert message.endswith("the first run will compile them: no processes left")
 
 
-@pytest.mark.parametrize(("version", "cpus"), [("editable", ""), ("standard", "none")])
-def test_nothing_is_made_where_it_is_not_wanted(version: str, cpus: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NPULAB_BUILD_CPUS", cpus)
-    assert built(hook(), version) == {"force_include": {}, "pure_python": True}
+def test_no_library_is_made_where_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NPULAB_BUILD_CPUS", "none")
+    assert built(hook()) == {"force_include": {}, "pure_python": True}
+
+
+def test_an_editable_install_gets_bytecode_and_no_library(tmp_path: Path) -> None:
+    package = tmp_path / "npu" / "isa"
+    package.mkdir(parents=True)
+    (package / "command.py").write_text("ONE = 1\n")
+    (tmp_path / "npu" / "broken.py").write_text("def\n")
+    made = hook()
+    made.__dict__.update({"_BuildHookInterface__root": str(tmp_path), "_BuildHookInterface__build_config": Packages()})
+    assert built(made, "editable") == {"force_include": {}, "pure_python": True}
+    assert Path(cache_from_source(str(package / "command.py"))).is_file()
 
 
 @pytest.mark.slow
