@@ -201,5 +201,8 @@ def _window(step: WindowStep, rows: RowRange) -> tuple[int, int]:
 
 
 def _crop(view: View, rows: RowRange) -> View:
+    """Rows of a view; those of a rolling buffer, which an earlier cascade made, go on at its first row."""
+    if view.storage.is_rolling:
+        return _in_buffer(view, view.storage, rows)
     offset, shape = (view.offset[0] + rows.start, *view.offset[1:]), (rows.end - rows.start, *view.shape[1:])
     return View(view.storage, view.full, offset, shape, view.element, view.zero_point, view.pitch)

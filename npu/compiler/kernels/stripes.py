@@ -189,10 +189,12 @@ def keep_all_rows(steps, maps, first, last, count, rows):  # type: ignore[no-unt
 
 
 @inlined
-def crop(view, start, count):  # type: ignore[no-untyped-def]
-    """Make a view rows of itself."""
-    view.rows = count
-    if not view.is_pitched:
+def crop(view, maps, start, count):  # type: ignore[no-untyped-def]
+    """Make a view rows of itself. Behind the last row of a rolling buffer comes its first."""
+    view.rows, one = count, maps[view.map]
+    if one.is_rolling:
+        view.first = (view.first + start * view.apart) % one.rows
+    elif not view.is_pitched:
         view.first += start * view.has_places
     elif start > 0:
         view.first, view.apart, view.has_places = 0, 1, 0
@@ -220,10 +222,10 @@ def add_map(maps, number, old, rows, is_rolling, buffer):  # type: ignore[no-unt
 
 
 @inlined
-def take_rows(step, view, needed, needed_end):  # type: ignore[no-untyped-def]
+def take_rows(step, view, maps, needed, needed_end):  # type: ignore[no-untyped-def]
     """Make an input the rows that are needed; one row that is broadcast stays what it is."""
     if step.is_window or view.rows != 1:
-        crop(view, needed, needed_end - needed)
+        crop(view, maps, needed, needed_end - needed)
 
 
 @inlined
@@ -263,7 +265,7 @@ def write_rolling(steps, maps, first, last, count, map_count, buffer_count, rows
                 needed, needed_end = input_rows(steps[position], start, finish)
                 pad_less(step, start)
                 if step.ofm.map == result:
-                    crop(step.ofm, start, finish - start)
+                    crop(step.ofm, maps, start, finish - start)
                 else:
                     put_in_buffer(step.ofm, maps, start, finish - start)
                 for number in range(2):
@@ -271,7 +273,7 @@ def write_rolling(steps, maps, first, last, count, map_count, buffer_count, rows
                     if view.map >= 0 and maps[view.map].new >= 0:
                         put_in_buffer(view, maps, needed, needed_end - needed)
                     elif view.map >= 0:
-                        take_rows(step, view, needed, needed_end)
+                        take_rows(step, view, maps, needed, needed_end)
                 written += 1
     return written
 
@@ -306,9 +308,9 @@ def write_line(steps, maps, first, last, count, map_count, buffer_count, rows, o
                 if position > first and view.map == steps[position - 1].ofm.map:
                     view.map, view.rows, view.full_rows = map_count - 1, maps[map_count - 1].rows, maps[map_count - 1].rows
                 elif view.map >= 0:
-                    take_rows(step, view, needed, needed_end)
+                    take_rows(step, view, maps, needed, needed_end)
             if position == last:
-                crop(step.ofm, start, finish - start)
+                crop(step.ofm, maps, start, finish - start)
             else:
                 add_map(maps, map_count, step.ofm.map, finish - start, 0, buffer_count)
                 step.ofm.map, step.ofm.rows, step.ofm.full_rows = map_count, finish - start, finish - start

@@ -126,6 +126,20 @@ def test_every_row_is_made_once_with_rolling_buffers(stripes: int) -> None:
         assert parts[0].ofm.storage.shape[0] < step.ofm.shape[0]
 
 
+def copied(ifm: View, ofm: View) -> Step:
+    return PoolingStep(source=0, ifm=ifm, ofm=ofm, minimum=-128, maximum=127, mode=PoolingMode.MAX, scale=Scale())
+
+
+@pytest.mark.parametrize("is_rolling", [False, True], ids=["made-twice", "rolling"])
+def test_stripes_of_rows_in_the_rolling_buffer_of_an_earlier_cascade_go_on_at_its_first_row(*, is_rolling: bool) -> None:
+    buffer, whole = Storage("b", (3, 5, 8), INT8, is_rolling=True), View.whole(Storage("x", (3, 5, 8), INT8))
+    between, rows = View.whole(Storage("y", (3, 5, 8), INT8)), View(buffer, buffer.shape, (2, 0, 0), (3, 5, 8), INT8)
+    written = in_stripes([copied(whole, between), copied(between, rows)], 3, is_rolling=is_rolling)
+    read = in_stripes([copied(rows, between), copied(between, whole)], 3, is_rolling=is_rolling)
+    assert [step.ofm.offset for step in written or () if step.ofm.storage is buffer] == [(2, 0, 0), (0, 0, 0), (1, 0, 0)]
+    assert [step.ifm.offset for step in read or () if step.ifm.storage is buffer] == [(2, 0, 0), (0, 0, 0), (1, 0, 0)]
+
+
 @pytest.mark.parametrize("layout", list(Layout))
 def test_a_box_that_goes_on_at_the_first_row_has_two_tiles(layout: Layout) -> None:
     buffer = Storage("b", (5, 3, 16), INT8, is_rolling=True)

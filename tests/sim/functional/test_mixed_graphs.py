@@ -16,9 +16,11 @@ from npu.api import disassemble, verify
 from npu.errors import ModelError, StreamError
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import is_compiled
+from npu.hardware.choice import Hardware
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from npu.toolchain.listing import assemble
+from npu.toolchain.session import Session
 
 from tests.support.compatibility import TARGETS, Array, difference, reference, simulate
 from tests.support.litert import random_inputs
@@ -109,6 +111,13 @@ def test_an_output_that_no_operator_of_velas_file_writes_is_refused() -> None:
 def test_a_sum_over_channels_of_32_bits_is_fetched_in_pieces_of_16() -> None:
     """The softmax of this graph has 17 channels: the sum's first fetch does not need the block that holds the last one."""
     assert_own_exact(*drawn(109, DType.INT8), "ethos-u55-128")
+
+
+def test_a_cascade_ends_in_the_rolling_buffer_of_another() -> None:
+    """Only the last rows of the map between them are read: the buffer's first row comes behind its last one."""
+    model, inputs, expected = drawn(910005270, DType.INT8)
+    session = Session(Hardware("ethos-u55-64", arena_cache_bytes=1536), goal="size")
+    assert outcome(npu.compile(model, session=session).content, inputs, expected) == ""
 
 
 @pytest.mark.slow
