@@ -21,7 +21,7 @@ from npu.graph.attributes import (
 )
 from npu.graph.graph import Graph, Model, Tensor
 from npu.numerics.arrays import Array
-from npu.runtime.operators.lut import table_16bit
+from npu.numerics.sampled import softmax_exponentials, softmax_reciprocals
 from npu.tflite.writer import write_model
 
 from tests.naive.lstm import STREAM, Cell
@@ -163,8 +163,8 @@ def softmax_int16(model: Model, inputs: Sequence[Array]) -> Array:
     LiteRT shifts the distance in 32 bits, and changes its sign for input scales above 5.
     """
     multiplier = _multiplier(float(_scale(_ends(model.graphs[0])[0])) * model.graphs[0].ops[0].attributes.beta * 65535 / 10)
-    exponentials = table_16bit(math.exp, 10 / 65535, 32767, 2 / 65535, 0).tolist()
-    reciprocals = table_16bit(lambda x: 1 / (1 + x), 1 / 65535, -32768, 2 / 65535, 0).tolist()
+    exponentials = softmax_exponentials().tolist()
+    reciprocals = softmax_reciprocals().tolist()
     rows = inputs[0].reshape(-1, inputs[0].shape[-1]).tolist()
     made = [_shares([_rescaled(x - max(row), multiplier) for x in row], exponentials, reciprocals) for row in rows]
     return np.array(made, np.int16).reshape(inputs[0].shape)

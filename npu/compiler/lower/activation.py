@@ -12,7 +12,8 @@ from npu.compiler.lower.quantize import FactorError, register_scale
 from npu.graph.attributes import LeakyReluOptions
 from npu.graph.graph import Op
 from npu.isa.operations import INT32, ElementwiseMode, PoolingMode, Rounding, Scale
-from npu.numerics.scaling import round_away, table_factor
+from npu.numerics.sampled import samples_16bit
+from npu.numerics.scaling import table_factor
 from npu.records import replace
 
 
@@ -123,26 +124,11 @@ def _lower_leaky_relu(builder: Builder, op: Op, x: View, y: View, source: Quanti
     builder.elementwise(mode, replace(straight, zero_point=0), replace(y, zero_point=0), replace(bent, zero_point=0))
 
 
-_LINES = 512
-"""Straight lines of a table of int16 values, each for 128 of them."""
-
-
 def interpolated(op: Op, source: Quantized, target: Quantized) -> npt.NDArray[np.uint8]:
-    """2 KiB: first value and slope of each line; TFLite's LUTPopulate of int16 in float32, corrected at the middles."""
+    """2 KiB: first value and slope of each line."""
     function = real_function(op, target)
     assert function is not None
-    f32 = np.float32
-    low, high = (source.scale * f32(limit - source.zero_point) for limit in (-32768, 32767))
-    out_low, out_high = (target.scale * f32(limit - target.zero_point) for limit in (-32768, 32767))
-    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-        step, inverse = (high - low) / f32(_LINES), f32(65536) / (out_high - out_low)
-        starts = low + np.arange(_LINES + 1, dtype=f32) * step
-        at, middle = function(starts), function(starts + step / f32(2))
-        rounded = round_away(at * inverse)
-        between = round_away((at[1:] * inverse + rounded[:-1]) / f32(2))
-        bias = round_away((between - round_away(middle[:-1] * inverse)) / f32(2))
-        samples = np.concatenate([rounded[:-1] - bias, round_away(function(np.array([high], f32)) * inverse)])
-    return lines(np.nan_to_num(np.clip(samples, -32768, 32767), nan=0.0).astype(np.int64))
+    return lines(samples_16bit(function, (source.scale, source.zero_point), (target.scale, target.zero_point)))
 
 
 def lines(samples: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:

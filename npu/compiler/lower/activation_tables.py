@@ -13,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.lower.inverse_root import inverse_root
-from npu.compiler.lower.quantize import RECTIFIERS, divide_away, multiply, rectifier_steps, rule_a
+from npu.compiler.lower.quantize import divide_away, multiply, rectifier_steps, rule_a
 from npu.errors import CompileError
 from npu.graph.attributes import GeluOptions, LeakyReluOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Op, Tensor
 from npu.isa.operations import INT8, INT16, INT32, UINT8, ElementType
 from npu.numerics.arrays import Ints
+from npu.numerics.rectifiers import RECTIFIERS
 from npu.numerics.scaling import quantize_multiplier, round_away
 from npu.records import dataclass
 

@@ -18,7 +18,7 @@ from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.fusions import Fusions
 from npu.compiler.lower.geometry import as_shape, crop, fold_shape
 from npu.compiler.lower.pair_tables import function_values
-from npu.compiler.lower.quantize import RECTIFIERS, activation_range
+from npu.compiler.lower.quantize import activation_range
 from npu.compiler.lower.relabel import without_relabelings
 from npu.compiler.step_problems import describe
 from npu.errors import CompileError
@@ -42,6 +42,7 @@ from npu.isa.rules import MAX_EXTENT
 from npu.layouts import MapShape
 from npu.numerics.arrays import Ints
 from npu.numerics.lstm_gates import LstmGates
+from npu.numerics.rectifiers import RECTIFIERS
 from npu.records import dataclass, replace
 
 if TYPE_CHECKING:

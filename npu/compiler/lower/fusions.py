@@ -10,7 +10,6 @@ import numpy as np
 from npu.compiler.lower.activation_tables import VALUES
 from npu.compiler.lower.geometry import Box, concatenation_boxes, fold_shape, needed_after, pad_amounts, padding_before
 from npu.compiler.lower.pair_tables import PAIRS, is_pair
-from npu.compiler.lower.quantize import RECTIFIERS
 from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
@@ -20,6 +19,7 @@ from npu.graph.ops import inputs_with
 from npu.hardware.variant import Variant
 from npu.layouts import MapShape
 from npu.machine.output_unit import element_cycles
+from npu.numerics.rectifiers import RECTIFIERS
 from npu.records import dataclass
 
 _CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})

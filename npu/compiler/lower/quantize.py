@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,11 +9,10 @@ import numpy.typing as npt
 
 from npu.errors import CompileError
 from npu.isa.operations import ElementType, Scale
+from npu.numerics.rectifiers import RECTIFIERS, UNBOUNDED
 from npu.numerics.scaling import quantize_multiplier, round_half_away
 
 _FACTOR_END = float(1 << 31)
-RECTIFIERS = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}
-"""Bounds of the rectifiers, by the name that operator and fused activation share."""
 
 
 class FactorError(CompileError):
@@ -71,7 +69,7 @@ def activation_range(kind: str, scale: np.float32, zero_point: int, element: Ele
 
     TFLite's CalculateActivationRangeQuantized and QuantizedReluX.
     """
-    low, high = (zero_point + rectifier_steps(bound, scale) for bound in RECTIFIERS.get(kind, (-math.inf, math.inf)))
+    low, high = (zero_point + rectifier_steps(bound, scale) for bound in RECTIFIERS.get(kind, UNBOUNDED))
     return max(element.minimum, low), min(element.maximum, high)
 
 

@@ -23,6 +23,7 @@ from npu.graph.graph import Op
 from npu.isa.operations import INT16, INT32, ClipRange, ElementwiseMode, KernelWindow, PoolingMode, Rounding, Scale
 from npu.isa.rules import MAX_EXTENT
 from npu.layouts import MapShape
+from npu.numerics.sampled import SOFTMAX_RANGE
 from npu.numerics.scaling import quantize_multiplier
 from npu.records import dataclass, replace
 
@@ -53,7 +54,7 @@ def lower_softmax(builder: Builder, op: Op) -> None:
         shape = (min(rows, height - start), width, depth)
         x, y = crop(ifm, (start, 0, 0), shape), crop(ofm, (start, 0, 0), shape)
         if source.element is INT16:
-            WideSoftmax(builder, (shape[0], width, 1)).lower(x, y, scale * beta / (10.0 / 65535.0))
+            WideSoftmax(builder, (shape[0], width, 1)).lower(x, y, scale * beta / (SOFTMAX_RANGE / 65535))
         else:
             _SoftmaxSteps(builder, (shape[0], width, 1)).lower(x, y, exp_table(beta, scale), bits, finish)
 

@@ -6,50 +6,14 @@ up, products. Source: TFLite's reference SoftmaxInt16.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from functools import cache
-
-import numpy as np
-import numpy.typing as npt
-
 from npu.compiler.ir import View
 from npu.compiler.lower.activation import lines
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.quantize import register_scale
 from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, KernelWindow, PoolingMode, Rounding, Scale
 from npu.layouts import MapShape
-from npu.numerics.scaling import round_half_away
+from npu.numerics.sampled import softmax_exponentials, softmax_reciprocals
 from npu.records import dataclass, replace
-
-_RANGE = 10.0
-"""Distances to the maximum from which exp() is the smallest."""
-_LEAST, _MOST = -(1 << 15), (1 << 15) - 1
-
-
-@cache
-def exp_lines() -> npt.NDArray[np.uint8]:
-    """exp(x) for x from -10 to 0."""
-    return _interpolated(math.exp, _RANGE / 65535, 32767)
-
-
-@cache
-def reciprocal_lines() -> npt.NDArray[np.uint8]:
-    """1 / (1 + x) for x from 0 to 1."""
-    return _interpolated(lambda x: 1 / (1 + x), 1 / 65535, -32768)
-
-
-def _interpolated(function: Callable[[float], float], scale: float, zero_point: int) -> npt.NDArray[np.uint8]:
-    """Lines between 513 samples of (-1, 1), each corrected by half of the error in the middle of its line; in double."""
-    low, high = ((limit - zero_point) * scale for limit in (_LEAST, _MOST))
-    step, inverse = (high - low) / 512, 65536 / ((_MOST - _LEAST) * (2.0 / 65535))
-    table = []
-    for start in (low + line * step for line in range(512)):
-        sample, following = round_half_away(function(start) * inverse), function(start + step) * inverse
-        error = round_half_away((following + sample) / 2) - round_half_away(function(start + step / 2) * inverse)
-        table.append(sample - round_half_away(error / 2))
-    table.append(round_half_away(function(high) * inverse))
-    return lines(np.clip(np.array(table, np.int64), _LEAST, _MOST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +50,10 @@ class WideSoftmax:
         self.builder.elementwise(
             ElementwiseMode.MUL,
             difference,
-            replace(exps, zero_point=_MOST),
+            replace(exps, zero_point=INT16.maximum),
             self.builder.number(scale.scale),
             scale=Scale(1, scale.shift),
-            lut=exp_lines(),
+            lut=lines(softmax_exponentials()),
         )
         return exps
 
@@ -101,7 +65,7 @@ class WideSoftmax:
         self.builder.elementwise(ElementwiseMode.SHR, left, short, 14, rounding=Rounding.NATURAL)
         inverse = self._temporary("reciprocal", self.rows, INT16)
         self.builder.elementwise(
-            ElementwiseMode.SUB, short, inverse, self.builder.number((1 << 15) + (1 << 16)), lut=reciprocal_lines()
+            ElementwiseMode.SUB, short, inverse, self.builder.number((1 << 15) + (1 << 16)), lut=lines(softmax_reciprocals())
         )
         return inverse
 

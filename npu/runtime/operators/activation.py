@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,8 @@ import numpy as np
 from npu.graph.dtype import DType
 from npu.graph.map_types import SOFTMAX_SCALES, is_softmax_scale
 from npu.numerics.arrays import Array
+from npu.numerics.rectifiers import RECTIFIERS
+from npu.numerics.sampled import SOFTMAX_RANGE, softmax_exponentials, softmax_reciprocals
 from npu.numerics.scaling import quantize_multiplier, table_factor
 from npu.runtime.implementation import Implementation
 from npu.runtime.kernels import elementwise as ew
@@ -30,7 +31,7 @@ from npu.runtime.operators.common import (
     run_rows_in_parts,
     scaled,
 )
-from npu.runtime.operators.lut import is_8bit, run_8bit, run_16bit, table_16bit
+from npu.runtime.operators.lut import is_8bit, run_8bit, run_16bit
 from npu.runtime.types import for_codes
 
 FLOATS = (DType.FLOAT32, DType.FLOAT16)
@@ -80,11 +81,13 @@ def _run_16bit(node: OperatorNode, kernel: Callable[[Array, int, int], Array]) -
     return run_in_parts(node, lambda x: kernel(x, multiplier, shift))
 
 
-def _build_relu(lower: float, upper: float | None) -> Callable[[OperatorNode], Run]:
+def _build_relu(kind: str) -> Callable[[OperatorNode], Run]:
+    lower, upper = RECTIFIERS[kind]
+
     def build(node: OperatorNode) -> Run:
         ifm, output = node.input(0), node.output()
         if ifm.dtype is DType.FLOAT32:
-            low, high = np.float32(lower), np.float32(np.inf if upper is None else upper)
+            low, high = np.float32(lower), np.float32(upper)
             return run_in_parts(node, lambda x: np.minimum(np.maximum(x, low), high))
         require_quantized(node, ifm, output)
         factor = quantize_multiplier(float(np.float32(ifm.scale) / np.float32(output.scale)))
@@ -212,11 +215,12 @@ def _softmax_rows(node: OperatorNode) -> Callable[[Array], Array]:
     if ifm.dtype in FLOATS:
         softmax = softmax_float if ifm.dtype is DType.FLOAT32 else _softmax_half
         return lambda rows: softmax(np.ascontiguousarray(rows, np.float32), np.float32(beta))
-    factor = quantize_multiplier(ifm.scale * beta / (10.0 / 65535.0))
+    factor = quantize_multiplier(ifm.scale * beta / (SOFTMAX_RANGE / 65535))
 
     def wide(rows: Array) -> Array:
         values = rows.astype(np.int64)
-        return softmax_16bit(scaled(values - values.max(axis=1, keepdims=True), factor), *_softmax_tables())
+        distances = scaled(values - values.max(axis=1, keepdims=True), factor)
+        return softmax_16bit(distances, softmax_exponentials(), softmax_reciprocals())
 
     return wide
 
@@ -252,15 +256,6 @@ def _softmax_half(rows: Array, beta: np.float32) -> Array:
     return exponentials.astype(np.float16).astype(np.float32) / total
 
 
-@lru_cache(maxsize=1)
-def _softmax_tables() -> tuple[Array, Array]:
-    """exp over [-10, 0] and 1 / (1 + x) over [0, 1], as int16 tables."""
-    return (
-        table_16bit(math.exp, 10.0 / 65535.0, 32767, 2.0 / 65535.0, 0),
-        table_16bit(lambda x: 1 / (1 + x), 1.0 / 65535.0, -32768, 2.0 / 65535.0, 0),
-    )
-
-
 def build_log_softmax(node: OperatorNode) -> Run:
     if not node.input(0).shape:
         raise node.fail("input must have rank 1 or more, got a scalar")
@@ -280,10 +275,8 @@ _RELU = for_codes("T -> T", "f32 i8 u8 i16")
 OPERATORS = (
     Implementation("LOGISTIC", _smooth(float_logistic, logistic, sigmoid_16bit), _SMOOTH),
     Implementation("TANH", _smooth(hyperbolic_tangent, hyperbolic_tangent, tanh_16bit), _SMOOTH),
-    Implementation("RELU", _build_relu(0.0, None), _RELU),
-    Implementation("RELU6", _build_relu(0.0, 6.0), _RELU),
-    Implementation("RELU_N1_TO_1", _build_relu(-1.0, 1.0), for_codes("T -> T", "f32 i8 u8")),
-    Implementation("RELU_0_TO_1", _build_relu(0.0, 1.0), for_codes("T -> T", "f32 i8 u8")),
+    *(Implementation(kind, _build_relu(kind), _RELU) for kind in ("RELU", "RELU6")),
+    *(Implementation(kind, _build_relu(kind), for_codes("T -> T", "f32 i8 u8")) for kind in ("RELU_N1_TO_1", "RELU_0_TO_1")),
     Implementation("LEAKY_RELU", build_leaky_relu, _RELU),
     Implementation("PRELU", build_prelu, (*for_codes("T T -> T", "f32 i8 u8"), "i16 i8 -> i16")),
     Implementation("ELU", build_elu, for_codes("T -> T", "f32 i8")),

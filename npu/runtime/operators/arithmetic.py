@@ -41,10 +41,11 @@ def _activation(node: OperatorNode) -> FusedActivation:
 def _plain(node: OperatorNode, function: Binary) -> Run:
     """Float and plain integer operands: numpy semantics, clamped by operators that have a fused activation."""
     left, right, output = node.input(0), node.input(1), node.output()
-    bounds: tuple[Any, ...] = tuple(None if b is None else int(b) for b in activation_bounds(node, _activation(node)))
-    if output.dtype in (DType.FLOAT32, DType.FLOAT16):
-        bounds = float_bounds(node, _activation(node), output.array.dtype)
-    is_clamped = bounds != (None, None) and hasattr(node.attributes, "fused_activation_function")
+    is_float, activation = output.dtype in (DType.FLOAT32, DType.FLOAT16), _activation(node)
+    bounds: tuple[Any, ...] = tuple(int(b) if math.isfinite(b) else None for b in activation_bounds(node, activation))
+    if is_float:
+        bounds = float_bounds(node, activation, output.array.dtype)
+    is_clamped = (is_float and hasattr(node.attributes, "fused_activation_function")) or activation is not FusedActivation.NONE
 
     def clamped(x: Array, y: Array) -> Array:
         result: Array = np.clip(function(x, y), *bounds)

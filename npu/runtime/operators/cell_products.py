@@ -15,18 +15,13 @@ import numpy as np
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
 from npu.numerics.arrays import Array
+from npu.numerics.rectifiers import RECTIFIERS
 from npu.records import dataclass
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.activation import hyperbolic_tangent
 from npu.runtime.operators.fully_connected import float_product
 from npu.runtime.operators.hybrid import quantize_rows
 from npu.runtime.tensor import RuntimeTensor
-
-_CLAMPS: dict[FusedActivation, tuple[float, float | None]] = {
-    FusedActivation.RELU: (0.0, None),
-    FusedActivation.RELU_N1_TO_1: (-1.0, 1.0),
-    FusedActivation.RELU6: (0.0, 6.0),
-}
 
 CellStep = Callable[[Array, Array | None], Array]
 """One time step: (batch, features) and the auxiliary input to (batch, outputs), updating the states."""
@@ -81,9 +76,9 @@ def cell_activation(node: OperatorNode, activation: FusedActivation) -> Callable
         return lambda x: np.signbit(x).astype(np.float32)
     if activation is FusedActivation.NONE:
         return lambda x: x
-    if activation not in _CLAMPS:
+    if activation.name not in RECTIFIERS:
         raise node.fail(f"activation must be NONE, RELU, RELU_N1_TO_1, RELU6, TANH or SIGN_BIT, got {activation.name}")
-    low, high = _CLAMPS[activation]
+    low, high = RECTIFIERS[activation.name]
     return lambda x: np.clip(np.where(np.isnan(x), x.dtype.type(low), x), low, high)  # std::max of a bound and no number
 
 

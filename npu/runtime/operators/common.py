@@ -15,6 +15,7 @@ from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
 from npu.native.kernel import Kernel
 from npu.numerics.arrays import Array
+from npu.numerics.rectifiers import RECTIFIERS, UNBOUNDED
 from npu.numerics.scaling import quantize_multiplier, round_half_away
 from npu.runtime.kernels.requantize import rescale, rescale_wide
 from npu.runtime.operator import OperatorNode, Run
@@ -28,12 +29,6 @@ INTEGER_RANGE: dict[DType, tuple[int, int]] = {
     DType.INT64: (-(1 << 63), (1 << 63) - 1),
     DType.INT4: (-8, 7),
 }
-_BOUNDS: dict[FusedActivation, tuple[float | None, float | None]] = {
-    FusedActivation.NONE: (None, None),
-    FusedActivation.RELU: (0.0, None),
-    FusedActivation.RELU_N1_TO_1: (-1.0, 1.0),
-    FusedActivation.RELU6: (0.0, 6.0),
-}
 
 
 def rounded(x: float) -> int:
@@ -43,11 +38,13 @@ def rounded(x: float) -> int:
     return round_half_away(x)
 
 
-def activation_bounds(node: OperatorNode, activation: FusedActivation) -> tuple[float | None, float | None]:
-    """The clamp of a fused activation in real numbers, None where it has no limit."""
-    if activation not in _BOUNDS:
+def activation_bounds(node: OperatorNode, activation: FusedActivation) -> tuple[float, float]:
+    """The clamp of a fused activation in real numbers."""
+    if activation is FusedActivation.NONE:
+        return UNBOUNDED
+    if activation.name not in RECTIFIERS:
         raise node.fail(f"fused activation must be NONE, RELU, RELU_N1_TO_1 or RELU6, got {activation.name}")
-    return _BOUNDS[activation]
+    return RECTIFIERS[activation.name]
 
 
 def float_bounds(
@@ -56,7 +53,7 @@ def float_bounds(
     """The same for float kernels, which keep results within the finite numbers of their type without an activation too."""
     low, high = activation_bounds(node, activation)
     limits = np.finfo(np.dtype(dtype))
-    return limits.dtype.type(limits.min if low is None else low), limits.dtype.type(limits.max if high is None else high)
+    return limits.dtype.type(max(low, limits.min)), limits.dtype.type(min(high, limits.max))
 
 
 def require_no_activation(node: OperatorNode) -> None:
@@ -86,18 +83,18 @@ def quantized_range(node: OperatorNode, activation: FusedActivation, output: Run
     return quantized_bounds(node, activation_bounds(node, activation), output)
 
 
-def quantized_bounds(node: OperatorNode, bounds: tuple[float | None, float | None], output: RuntimeTensor) -> tuple[int, int]:
+def quantized_bounds(node: OperatorNode, bounds: tuple[float, float], output: RuntimeTensor) -> tuple[int, int]:
     """The same of a clamp to these real numbers."""
     (low, high), (lower, upper) = INTEGER_RANGE[output.dtype], bounds
     scale = np.float32(output.scale)
-    largest = max(abs(bound) for bound in (lower or 0, upper or 0))
-    if (lower, upper) != (None, None) and not (scale > 0 and largest / float(scale) < 1 << 31):
+    largest = max((abs(bound) for bound in bounds if math.isfinite(bound)), default=0.0)
+    if bounds != UNBOUNDED and not (scale > 0 and largest / float(scale) < 1 << 31):
         raise node.fail(
             f"output must have a scale above {largest / (1 << 31):g} for its fused activation, got {output.scale:g}"
         )
-    if lower is not None:
+    if math.isfinite(lower):
         low = max(low, output.zero_point + rounded(float(np.float32(lower) / scale)))
-    if upper is not None:
+    if math.isfinite(upper):
         high = min(high, output.zero_point + rounded(float(np.float32(upper) / scale)))
     return low, high
 

@@ -140,7 +140,7 @@ def _hybrid(node: OperatorNode) -> Run:
         matrix = weights.array.astype(np.float64).T
         acc = (values.astype(np.float64) - zero_points[:, None]) @ matrix
         result = dequantize_rows(acc, input_scales[:, None], scales, bias.array if bias is not None else None)
-        output.array[...] = (result if bounds == (None, None) else np.clip(result, *bounds)).reshape(output.shape)
+        output.array[...] = np.clip(result, *bounds).reshape(output.shape)
 
     return run
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from npu.graph.dtype import DType
+from npu.numerics.rectifiers import RECTIFIERS, UNBOUNDED
 from npu.runtime.operator import OperatorNode
 from npu.runtime.operators.common import float_bounds
 from npu.runtime.registry import find_operator
@@ -27,12 +28,7 @@ _BINARY: Mapping[str, int] = {
     "DIV": r.FLOAT_DIVIDE,
     "SQUARED_DIFFERENCE": r.FLOAT_SQUARED_DIFFERENCE,
 }
-_CLAMPS: Mapping[str, tuple[float, float]] = {
-    "RELU": (0.0, math.inf),
-    "RELU6": (0.0, 6.0),
-    "RELU_N1_TO_1": (-1.0, 1.0),
-    "TANH": (-math.inf, math.inf),
-}
+_CLAMPS: Mapping[str, tuple[float, float]] = {**RECTIFIERS, "TANH": UNBOUNDED}
 _ROW_ELEMENTS, _MOST_ROWS, _VECTOR = 1024, 64, 16
 """Maps without repeated operands are cut into rows of at least so many elements, so that threads can share them."""
 
@@ -82,7 +78,7 @@ class FloatPairs(_Direct):
         row["input2"], row["input2_step"] = self._address(1), 4 * second[0]
         row["single"] = 0 if first[1] and second[1] else 2 if first[1] else 1
         activation = getattr(self.node.attributes, "fused_activation_function", None)
-        bounds = (-math.inf, math.inf) if activation is None else float_bounds(self.node, activation)
+        bounds = UNBOUNDED if activation is None else float_bounds(self.node, activation)
         row["low"], row["high"] = (_bits(float(bound)) for bound in bounds)
 
 

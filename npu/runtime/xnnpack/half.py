@@ -105,7 +105,7 @@ class HalfOperation(XnnpackOperation):
 
             _fill(sums, ifm.array, window, multiply)
         bounds = activation_bounds(self.node, self.node.attributes.fused_activation_function)
-        output.array[...] = (sums if bounds == (None, None) else np.clip(sums, *bounds)).reshape(output.shape)
+        output.array[...] = np.clip(sums, *bounds).reshape(output.shape)
 
     def _convolve(self, ifm: Array, start: Array, result: Array) -> None:
         weights = self.node.input(1).array
