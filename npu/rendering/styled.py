@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from npu.records import dataclass
+from npu.rendering.terminal import WIDEST_FILLED
 
 Alignment = Literal["right", "left"]
 _CODES = {"bold": 1, "italic": 3, "red": 31, "green": 32, "yellow": 33}
@@ -81,7 +82,7 @@ class TextTable:
         """The table between two empty lines."""
         widths = self._widths(width)
         head = self._line([StyledText(column.title, "bold") for column in self._columns], widths, colour=colour)
-        rule = " " + "─" * (sum(widths) + len(_GAP) * (len(widths) - 1))
+        rule = " " + "─" * (sum(min(size, WIDEST_FILLED) for size in widths) + len(_GAP) * (len(widths) - 1))
         rows = [self._line(part, widths, colour=colour) for row in self._rows for part in self._folded(row, widths)]
         return ["", head, rule, *rows, ""]
 
@@ -125,7 +126,7 @@ class TextTable:
 def _padded(cell: StyledText, side: Alignment, size: int, *, colour: bool) -> str:
     if cell.columns > size:
         return _cut(cell.plain, size)
-    gap = " " * (size - cell.columns)
+    gap = " " * (min(size, WIDEST_FILLED) - cell.columns)
     return gap + cell.drawn(colour=colour) if side == "right" else cell.drawn(colour=colour) + gap
 
 

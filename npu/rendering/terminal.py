@@ -19,6 +19,9 @@ PIPE_WIDTH = 8192
 """Columns of a pipe or file, where nobody says COLUMNS: names are kept whole for the programs that read them."""
 WIDEST_TEXT = 120
 """Columns of sentences, however wide the table above them is."""
+WIDEST_FILLED = 100
+"""Columns up to which shorter cells of a column are filled up with spaces. What is longer sticks out: a converter's name can
+have two thousand characters, and would make every line as long."""
 NARROWEST = 40
 """Columns below which nothing is laid out."""
 

@@ -10,7 +10,7 @@ from npu.records import dataclass
 from npu.rendering import facts
 from npu.rendering.styled import StyledText
 from npu.rendering.tables import count, kib
-from npu.rendering.terminal import WIDEST_TEXT
+from npu.rendering.terminal import WIDEST_FILLED, WIDEST_TEXT
 from npu.reports.check_report import CheckReport, Crossing, OperatorCheck
 from npu.tabular import as_ranges
 
@@ -73,7 +73,7 @@ def _operators(report: CheckReport, width: int) -> Iterable[StyledText]:
         columns = [column for column in columns if column.title != title]
     widths = _widths(columns, width)
     yield _row([column.title for column in columns], columns, widths, style="bold")
-    yield StyledText("  ".join("─" * width for width in widths))
+    yield StyledText("  ".join("─" * min(width, WIDEST_FILLED) for width in widths))
     for position, row in enumerate(rows):
         yield _row([column.cells[position] for column in columns], columns, widths, device=row.device)
         yield from _reasons(row, width, widths[0] + 2)
@@ -112,7 +112,8 @@ def _row(
     for position, (cell, column, size) in enumerate(zip(cells, columns, widths, strict=True)):
         cell = printable(cell)
         shown = cell if len(cell) <= size else "…" + cell[-(size - 1) :]
-        padded = shown.rjust(size) if column.right else shown.ljust(size)
+        filled = min(size, WIDEST_FILLED)
+        padded = shown.rjust(filled) if column.right else shown.ljust(filled)
         line.append(padded, style=_STYLES[device] if device and column.title == "on" else "")
         if position < len(columns) - 1:
             line.append("  ")

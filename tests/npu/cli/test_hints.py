@@ -8,6 +8,9 @@ import pytest
 
 from npu.cli.hints import OF_VELA, options_of
 from npu.cli.main import build_parser, main
+from npu.graph.dtype import DType
+
+from tests.support.builder import ModelBuilder
 
 DIGITS = str(Path(__file__).parents[3] / "examples" / "digits.tflite")
 
@@ -66,3 +69,21 @@ def test_names_are_whole_in_a_pipe(capsys: pytest.CaptureFixture[str], monkeypat
         assert whole in printed
         sentences = [line for line in printed.splitlines() if line.startswith(("error", "memory", "note", "  Error"))]
         assert all(len(line) <= 120 for line in sentences)
+
+
+def test_a_long_name_makes_its_own_line_long_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    b = ModelBuilder()
+    x = b.input((1, 8, 8, 16), DType.INT8, scale=0.5)
+    for name in ("conv/Conv2D;" * 150, "abs"):
+        x = b.op("ABS", [x], (1, 8, 8, 16), DType.INT8, 0.5, name=name)
+    b.output(x)
+    path = tmp_path / "model.tflite"
+    path.write_bytes(b.build())
+    for command in ("run", "check"):
+        assert main([command, str(path)]) == 0
+        lengths = [len(line) for line in capsys.readouterr().out.splitlines()]
+        assert sum(length > 1800 for length in lengths) == 1
+        assert sum(length > 300 for length in lengths) == 1
