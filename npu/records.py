@@ -60,7 +60,9 @@ class _Later:
         self.name, self.make = name, make
 
     def __get__(self, instance: object, owner: type) -> Any:
-        record = next(one for one in owner.__mro__ if vars(one).get(self.name) is self)
+        # `inspect` of Python 3.13 asks for what a class has as it would ask an instance.
+        classes = (*owner.__mro__, *(instance.__mro__ if isinstance(instance, type) else ()))
+        record = next(one for one in classes if vars(one).get(self.name) is self)
         made = self.make(record)
         setattr(record, self.name, made)
         return made.__get__(instance, owner) if isinstance(made, FunctionType) else made

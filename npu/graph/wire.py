@@ -12,7 +12,6 @@ a dataclass when it is first used: making all of them would be half of the time 
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from dataclasses import MISSING, Field, fields
 from enum import Enum
@@ -107,11 +106,9 @@ class _Unmade:
     def __get__(self, instance: object, table: type[Table]) -> dict[str, Field[Any]]:
         with _MAKING:
             if vars(table)["__dataclass_fields__"] is self:
-                if vars(table).get("__annotations__"):
-                    dataclass(frozen=True, eq=self._eq)(table)
-                else:  # keeps the initialiser of Table, for the classes derived from it
-                    table.__doc__ = table.__doc__ or table.__name__  # or all of `inspect` is loaded to write one
-                    dataclasses.dataclass(frozen=True, eq=self._eq, init=False)(table)
+                if not vars(table).get("__annotations__"):  # keeps the initialiser of Table, for the classes derived from it
+                    table.__init__ = Table.__init__  # type: ignore[method-assign]
+                dataclass(frozen=True, eq=self._eq)(table)
         return table.__dataclass_fields__
 
 

@@ -198,8 +198,8 @@ def timed_costs(operation: KernelOperation, variant: Variant) -> np.ndarray[Any,
 
 
 def _sums(values: np.ndarray[Any, Any], first: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Sums of the parts that begin at `first`, added one after another as the planner does."""
-    return np.array([sum(part.tolist()) for part in np.split(values, first[1:])])
+    """Sums of the parts that begin at `first`, added one after another as the planner does: Python 3.12's `sum` is exacter."""
+    return np.array([np.add.accumulate(part)[-1] for part in np.split(values, first[1:])])
 
 
 def compare(target: str, count: int) -> None:

@@ -79,7 +79,7 @@ def test_a_library_is_made_for_other_systems(platform: str, tier: str, triple: s
 
 
 WITHOUT = """
-import os, signal, subprocess, sys, numpy  # these know where they are
+import asyncio, os, signal, subprocess, sys, numpy  # these know where they are
 for name in ("resource", "fcntl", "pwd", "grp", "termios", "tty", "pty"):
     sys.modules[name] = None
 for name in ("sysconf", "sched_getaffinity", "fork", "forkpty", "getuid", "geteuid", "getgid", "getloadavg", "nice", "mkfifo",
