@@ -220,7 +220,8 @@ def _multiplies_words(content: bytes) -> bool:
     ops = [op for graph in graphs for op in graph.ops]
     if [op.kind for op in ops] != ["MUL"] or graphs[0].inputs != ops[0].inputs:
         return False
-    is_bare = ops[0].attributes.fused_activation_function is FusedActivation.NONE
+    given = ops[0].attributes
+    is_bare = given is None or given.fused_activation_function is FusedActivation.NONE
     return is_bare and graphs[0].tensors[ops[0].outputs[0]].dtype is DType.INT32
 
 
