@@ -259,7 +259,7 @@ def _add_bytes(operators: dict[int, OperatorTime], job: TimedJob, variant: Varia
     owners = owners_of(job)
     for port, behind in variant.system.memories.items():
         memory = behind.name
-        sums = np.zeros((max(owners.max(initial=0) + 1, 1), 2), np.int64)
+        sums = np.zeros((int(owners.max(initial=0)) + 1, 2), np.int64)
         np.add.at(sums, owners, job.trace.table[:, list(PORT_BYTES[port])])
         for operator in np.flatnonzero(sums.any(axis=1)).tolist():
             time = operators.setdefault(operator, OperatorTime())

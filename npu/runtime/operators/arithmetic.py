@@ -286,7 +286,7 @@ def _repeated_product(x: Array, exponent: int, out: Array) -> None:
 
 
 _BITS = "i8 u8 i16 u16 i32 u32"
-_ATAN2 = np.frompyfunc(math.atan2, 2, 1)
+_ATAN2: Any = np.frompyfunc(math.atan2, 2, 1)
 
 
 def _maximum(x: Array, y: Array) -> Array:
