@@ -6,6 +6,7 @@ Arguments that the functions share:
 - `target`: a shipped description (`npu configs` lists them; ethos-u55-128, or what a compiled file was made for);
 - `config`: a description of your own in its place, the path of a YAML file or a mapping of its fields;
 - `memory_mode`, `system`: shipped ones, or YAML files, in place of those of the description;
+- `arena_cache_size`: bytes for feature maps and copies of constants, in place of the memory mode's;
 - `optimise`: "performance" (the default: cycles, within the arena's bytes) or "size" (SRAM), where the verb compiles;
 - `lstm_gates`: "exact" (the default) or "table": gates of int8 LSTM cells by the hardware's table, faster and not exact;
 - `profile`: the rules of placement, "u55-u65" (the default), "v0.1" or "xnnpack";

@@ -46,6 +46,7 @@ class Choices(TypedDict, total=False):
 
     memory_mode: Name
     system: Name
+    arena_cache_size: int | None
     profile: str | None
     optimise: str | None
     lstm_gates: str | None
@@ -316,7 +317,7 @@ def _session(target: Name, config: Config | None, choices: Choices) -> Session:
     unknown = ", ".join(sorted(choices.keys() - _KINDS.keys()))
     if unknown:
         raise ArgumentTypeError(f"keywords: must be those of the function or {', '.join(_KINDS)}, got {unknown}")
-    hardware = Hardware(target, config, choices.get("memory_mode"), choices.get("system"))
+    hardware = Hardware(target, config, choices.get("memory_mode"), choices.get("system"), (), choices.get("arena_cache_size"))
     session, profile, optimise = choices.get("session"), choices.get("profile"), choices.get("optimise")
     gates = choices.get("lstm_gates")
     if session is None:
@@ -325,7 +326,7 @@ def _session(target: Name, config: Config | None, choices: Choices) -> Session:
         return Session(hardware, chosen, goal, LstmGates.EXACT if gates is None else gates)
     if hardware != Hardware() or (profile, optimise, gates) != (None, None, None):
         raise ConfigError(
-            "session: decides hardware, profile, goal and gates; leave target, config, memory_mode, system, profile, optimise "
-            "and lstm_gates out"
+            "session: decides hardware, profile, goal and gates; leave target, config, memory_mode, system, "
+            "arena_cache_size, profile, optimise and lstm_gates out"
         )
     return session

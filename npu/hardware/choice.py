@@ -46,6 +46,7 @@ class Hardware:
     def __post_init__(self) -> None:
         for name in ("target", "memory_mode", "system"):
             require_type_or_none(name, getattr(self, name), PATH, "a name, or the path of a YAML file")
+        require_type_or_none("arena_cache_size", self.arena_cache_bytes, int, "a number of bytes")
         require_type_or_none("config", self.config, (*PATH, Mapping), "the path of a YAML file, or a mapping of fields")
         if self.target is not None and self.config is not None:
             given = "a mapping" if isinstance(self.config, Mapping) else repr(str(self.config))

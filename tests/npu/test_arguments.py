@@ -131,7 +131,9 @@ def test_whole_numbers_come_from_lists_and_arrays() -> None:
 
 def test_the_signature_of_a_verb_names_the_keywords_that_all_share() -> None:
     shared = list(inspect.signature(npu.check).parameters.values())[3:]
-    assert [parameter.name for parameter in shared] == ["memory_mode", "system", "profile", "optimise", "lstm_gates", "session"]
+    assert [parameter.name for parameter in shared] == [
+        *("memory_mode", "system", "arena_cache_size", "profile", "optimise", "lstm_gates", "session")
+    ]
     for verb in (npu.compile, npu.diff, npu.explain, npu.export, npu.fix, npu.run, npu.time_model, npu.verify):
         assert list(inspect.signature(verb).parameters.values())[-len(shared) :] == shared
 
@@ -139,3 +141,10 @@ def test_the_signature_of_a_verb_names_the_keywords_that_all_share() -> None:
 def test_a_keyword_that_no_verb_has_is_refused() -> None:
     with pytest.raises(ArgumentTypeError, match=r"keywords: must be those of the function or memory_mode, .*, got profiel"):
         npu.check(MODEL, profiel="v0.1")  # type: ignore[call-arg]
+
+
+def test_the_bytes_of_the_arena_are_a_keyword() -> None:
+    needed, given = (npu.compile(MODEL, arena_cache_size=size).compiled_model.usage.arena_bytes for size in (None, 5120))
+    assert needed > 5120 >= given
+    with pytest.raises(ArgumentTypeError, match="arena_cache_size: must be a number of bytes, got '5K' of type str"):
+        npu.compile(MODEL, arena_cache_size="5K")  # type: ignore[call-arg]
