@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import platform
+
 import numpy as np
 import pytest
 
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.runtime.interpreter import CpuInterpreter
+from npu.runtime.operators.hybrid import quantize_rows
 
 from tests.support.builder import ModelBuilder
 from tests.support.interpreters import run
@@ -49,3 +52,41 @@ def test_activations_are_rounded_before_the_zero_point_is_added(case: str) -> No
     content = _identity(values.size, asymmetric=asymmetric)
     (expected,) = run_reference(content, [values])
     np.testing.assert_array_equal(run(CpuInterpreter(model_content=content), [values])[0], expected)
+
+
+def _sums_of_16_bits(weights: np.ndarray) -> np.ndarray:
+    """Sums of rows (units, depth) in eight lanes, each of pairs 16 values apart, that wrap."""
+    lanes = weights.reshape(len(weights), -1, 8, 2).astype(np.int64).sum((1, 3))
+    return lanes.astype(np.int16).astype(np.int64).sum(1)
+
+
+def _products_of_8_bits(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Sums of sizes times weights with the sign of the value, of which 128 has none."""
+    signed = (weights * np.sign(values)).astype(np.int8)
+    return signed.astype(np.int64) @ abs(values)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="what LiteRT's vector code for x86 does")
+def test_sums_of_long_rows_and_products_of_the_least_weight_are_whole() -> None:
+    """The row of docs/exactness.md: sums that a zero point is multiplied by, and -128 times a negative value."""
+    depth, rng = 1 << 14, np.random.default_rng(8)
+    ranges = ((-40, 41), (0, 41), (-127, 0), (127, 128), (-128, 128))
+    weights = np.stack([rng.integers(low, high, depth) for low, high in ranges])
+    x = rng.uniform(-0.5, 1, (1, depth)).astype(np.float32)
+    b = ModelBuilder()
+    options = at.FullyConnectedOptions(asymmetric_quantize_inputs=True)
+    inputs = [b.input((1, depth), DType.FLOAT32), b.constant(weights.astype(np.int8), scale=2.0**-7), -1]
+    b.output(b.op("FULLY_CONNECTED", inputs, (1, len(weights)), DType.FLOAT32, attributes=options))
+    content = b.build()
+    (row,), scale, (zero_point,) = quantize_rows(x, asymmetric=True)
+    values, factor = row.astype(np.int64), scale * np.float32(2.0**-7)
+    whole, wrapped = (
+        (products - int(zero_point) * sums).astype(np.float32) * factor
+        for products, sums in (
+            (weights @ values, weights.sum(1)),
+            (_products_of_8_bits(weights, values), _sums_of_16_bits(weights)),
+        )
+    )
+    np.testing.assert_array_equal(run(CpuInterpreter(model_content=content), [x])[0][0], whole)
+    np.testing.assert_array_equal(run_reference(content, [x])[0][0], wrapped)
+    assert (whole != wrapped).tolist() == [False, True, True, True, True]
