@@ -19,6 +19,7 @@ from npu.graph.ops import inputs_with
 from npu.hardware.variant import Variant
 from npu.layouts import MapShape
 from npu.machine.output_unit import element_cycles
+from npu.machine.rules import round_up
 from npu.numerics.rectifiers import RECTIFIERS
 from npu.records import dataclass
 
@@ -37,6 +38,10 @@ _TABLES = VALUES.keys() - _RESCALES
 """Those that are one, whoever else is fused with them."""
 _START_UPS = 4
 """What an operation of its own costs, with its latencies, in start-ups of the hardware description."""
+_CACHE_SHARE = 4
+"""A map of one part of a cache in so many lies in it."""
+_DOT_PRODUCT = 8
+"""Products of one element that the MAC array makes at a time, whether there are as many or not."""
 _LARGEST_GROUP = 8
 """Operators among which one is looked for that ends what others began."""
 _PARTS = VIEWS | {"SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "UNPACK"}
@@ -110,10 +115,10 @@ def same_quantization(a: Tensor, b: Tensor) -> bool:
     return np.array_equal(x.scales, y.scales) and x.zero_point == y.zero_point
 
 
-def find_fusions(graph: Graph, ops: Sequence[int], most_padding: int, least_apart: float) -> Fusions:
-    """Decide the fusions and nestings of the partition `ops`; `least_apart` as of `elements_apart`."""
+def find_fusions(graph: Graph, ops: Sequence[int], most_padding: int, prices: TablePrices) -> Fusions:
+    """Decide the fusions and nestings of the partition `ops`."""
     uses = _Uses(graph, ops)
-    fused_ops = _fuse_functions(uses, least_apart)
+    fused_ops = _fuse_functions(uses, prices)
     pad = _fuse_pads(uses, most=most_padding)
     carrier = {fused_op: carrier for carrier, row in fused_ops.items() for fused_op in row} | {
         p: conv for conv, p in pad.items()
@@ -122,38 +127,62 @@ def find_fusions(graph: Graph, ops: Sequence[int], most_padding: int, least_apar
     return Fusions(carrier, fused_ops, pad, nest, uses.inputs(), uses.outputs)
 
 
-def _fuse_functions(uses: _Uses, least_apart: float) -> dict[int, tuple[int, ...]]:
+def _fuse_functions(uses: _Uses, prices: TablePrices) -> dict[int, tuple[int, ...]]:
     """Fuse functions of one value into what computes it: one after the other they are one table, or one clamp."""
     fused: dict[int, tuple[int, ...]] = {}
     riding: set[int] = set()
     for index in uses.ops:
         if _is_carrier(uses, index) and index not in riding:
             row = tuple(_riders(uses, index))
-            if row and not _is_cheaper_apart(uses.graph, index, row, least_apart):
+            if row and not _is_cheaper_apart(uses.graph, index, row, prices):
                 riding.update(row)
                 fused[index] = row
     return fused
 
 
-def elements_apart(variant: Variant) -> float:
-    """Elements above which a rescaling behind an extreme takes longer as its table than as an operation of its own.
+@dataclass(frozen=True, slots=True)
+class TablePrices:
+    """What decides whether a rescaling is a table of what makes its operand, or an operation of its own.
 
-    Without limit where the map between them may lie in a slower memory than the fast one.
+    `table` and `plain` are the output unit's cycles per element with a table and without one, `macs` the products of a core in
+    a cycle, `start` the cycles that an operation costs besides, `most` the elements up to which it may be one.
     """
-    fused = element_cycles(variant, "other", has_function=True, has_clamp=False)
-    apart = 2 * element_cycles(variant, "other", has_function=False, has_clamp=True)
-    if fused <= apart or variant.memory_mode.has_separate_cache:
-        return math.inf
-    return _START_UPS * variant.timing.operation_overhead_cycles / (fused - apart)
+
+    table: float
+    plain: float
+    macs: float
+    start: float
+    most: float
 
 
-def _is_cheaper_apart(graph: Graph, index: int, row: Sequence[int], least: float) -> bool:
-    """Whether what is fused into an operator is a rescaling of more than `least` 8-bit extremes."""
+def table_prices(variant: Variant, *, saves_memory: bool) -> TablePrices:
+    """Those of a variant. The map between two operations must find room near the NPU, and to save memory there is none."""
+    mode, accelerator = variant.memory_mode, variant.accelerator
+    table, plain = (element_cycles(variant, "other", has_function=one, has_clamp=True) for one in (True, False))
+    room = mode.arena_cache_bytes / _CACHE_SHARE if mode.has_separate_cache else math.inf
+    start = _START_UPS * variant.timing.operation_overhead_cycles
+    return TablePrices(table, plain, accelerator.macs_per_cycle / accelerator.cores, start, 0.0 if saves_memory else room)
+
+
+def _is_cheaper_apart(graph: Graph, index: int, row: Sequence[int], prices: TablePrices) -> bool:
+    """Whether what is fused into an operator is a rescaling of 8-bit values that takes longer as its table."""
     op, function = graph.ops[index], graph.ops[row[0]]
     before, after = graph.tensors[op.outputs[0]], graph.tensors[function.outputs[0]]
-    if len(row) > 1 or op.kind not in _EXTREMES or function.kind not in _RESCALES or before.dtype not in _EIGHT_BITS:
+    if len(row) > 1 or function.kind not in _RESCALES or before.dtype not in _EIGHT_BITS or _has_same_scale(before, after):
         return False
-    return math.prod(before.shape) > least and not _has_same_scale(before, after)
+    work, elements = _products(graph, op) / prices.macs, math.prod(before.shape)
+    saved = max(work, prices.table) - max(work, prices.plain) - prices.plain
+    return elements <= prices.most and elements * saved > prices.start
+
+
+def _products(graph: Graph, op: Op) -> float:
+    """Products of the MAC array for an element of an operator's result, as long as it takes; none of an extreme."""
+    if op.kind in _EXTREMES:
+        return 0.0
+    if op.kind not in _CONVOLUTIONS:
+        return math.inf
+    _, height, width, depth = graph.tensors[op.inputs[1]].shape
+    return height * width * (_DOT_PRODUCT if op.kind == "DEPTHWISE_CONV_2D" else round_up(depth, _DOT_PRODUCT))
 
 
 def _has_same_scale(a: Tensor, b: Tensor) -> bool:

@@ -10,7 +10,7 @@ from npu.compiler.block_config import BlockChooser
 from npu.compiler.ir import Program
 from npu.compiler.lower.admit import LoweringError, check_operator
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.fusions import elements_apart, find_fusions
+from npu.compiler.lower.fusions import find_fusions, table_prices
 from npu.compiler.lower.geometry import largest_padding
 from npu.compiler.lower.table import LOWERED
 from npu.compiler.lower.upright import with_upright_kernels
@@ -43,7 +43,7 @@ def lower_partition(
             raise LoweringError(index, graph.ops[index], "must be one that the NPU can run, see LOWERED")
         check_operator(graph, index, lowering.limit, needs_options=lowering.needs_options)
     graph, computed = with_upright_kernels(graph, computed)
-    fusions = find_fusions(graph, computed, largest_padding(variant)[0], elements_apart(variant))
+    fusions = find_fusions(graph, computed, largest_padding(variant)[0], table_prices(variant, saves_memory=saves_memory))
     builder = Builder(graph, fusions, variant, lstm_gates, saves_memory=saves_memory, chooser=chooser, keeps_maps=keeps_maps)
     for index in computed:
         if index not in fusions.carrier:

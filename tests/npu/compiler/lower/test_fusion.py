@@ -78,7 +78,13 @@ def least(shape: tuple[int, ...]) -> tuple[Sketch, int]:
 
 @pytest.mark.parametrize(
     ("target", "height", "has_table"),
-    [("ethos-u55-128", 64, True), ("ethos-u55-256", 64, False), ("ethos-u55-256", 2, True), ("ethos-u65-512", 64, True)],
+    [
+        ("ethos-u55-128", 64, True),
+        ("ethos-u55-256", 64, False),
+        ("ethos-u55-256", 2, True),
+        ("ethos-u65-512", 64, False),
+        ("ethos-u65-512", 1024, True),  # may lie behind the cache
+    ],
 )
 def test_a_rescaling_behind_an_extreme_rides_as_a_table_unless_two_operations_are_faster(
     target: str, height: int, has_table: bool
@@ -87,6 +93,30 @@ def test_a_rescaling_behind_an_extreme_rides_as_a_table_unless_two_operations_ar
     graph = s.graph([z])
     inputs = random_inputs(graph, 1)
     program = lower_partition(graph, [0, 1], load_variant(target))
+    assert [step.lut is not None for step in program.steps] == ([True] if has_table else [False, False])
+    found = execute(program, dict(zip(graph.inputs, inputs, strict=True)))[z]
+    np.testing.assert_array_equal(found.reshape(-1), reference_outputs(graph, inputs)[0].reshape(-1))
+
+
+@pytest.mark.parametrize(
+    ("target", "kernel", "depth", "saves_memory", "has_table"),
+    [
+        ("ethos-u55-256", 1, 8, False, False),
+        ("ethos-u65-256", 1, 8, False, False),
+        ("ethos-u55-256", 3, 40, False, True),  # the MAC array takes longer than the table
+        ("ethos-u55-64", 1, 8, False, True),  # a table takes no longer than what it stands for
+        ("ethos-u55-256", 1, 8, True, True),
+    ],
+)
+def test_a_rescaling_behind_few_products_is_an_operation_of_its_own_where_its_table_takes_longer(
+    target: str, kernel: int, depth: int, *, saves_memory: bool, has_table: bool
+) -> None:
+    s = sketch()
+    y = convolution(s, s.input((1, 16, 16, depth), 0.02, 1), (1, 16, 16, 16), kernel=kernel)
+    z = s.op("QUANTIZE", [y], [s.tensor((1, 16, 16, 16), 0.4, -7)], at.QuantizeOptions())
+    graph = s.graph([z])
+    inputs = random_inputs(graph, 1)
+    program = lower_partition(graph, [0, 1], load_variant(target), saves_memory=saves_memory)
     assert [step.lut is not None for step in program.steps] == ([True] if has_table else [False, False])
     found = execute(program, dict(zip(graph.inputs, inputs, strict=True)))[z]
     np.testing.assert_array_equal(found.reshape(-1), reference_outputs(graph, inputs)[0].reshape(-1))
