@@ -171,11 +171,15 @@ class _ModelReader:
         return constant
 
     def _typed(self, path: str, tensor: Tensor, contents: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
-        """The contents with the tensor's type and shape, or in one dimension where they must stay raw."""
+        """The contents with the tensor's type and shape, or in one dimension where they must stay raw.
+
+        What a buffer has behind them is left out, as LiteRT does: some vendors' converters pad constants for their kernels.
+        """
         expected = raw_bytes(tensor)
-        if expected is not None and contents.size != expected:
-            shape = f"shape {list(tensor.shape)} {tensor.dtype}"
-            raise self._tables.error(path, f"{tensor.name!r}: data of {shape} must have {expected} bytes, got {contents.size}")
+        if expected is not None and contents.size < expected:
+            what = f"data of shape {list(tensor.shape)} {tensor.dtype} must have at least {expected} bytes"
+            raise self._tables.error(path, f"{tensor.name!r}: {what}, got {contents.size}")
+        contents = contents[:expected]
         dtype = tensor.dtype.numpy
         if dtype is None:
             return contents
