@@ -84,4 +84,21 @@ def _output_scale(graph: Graph, op: Op) -> Iterator[str]:
             yield f"output must have the scale {wanted:g}, got {quantization.scale:g}"
 
 
-_RULES: tuple[SchemaCheck, ...] = (_activation, _bias, _steps, _type_of_indices, _narrow_range, _output_scale)
+_MOST_BIAS_DIFFERENCE = 0.02
+
+
+def _bias_scale(graph: Graph, op: Op) -> Iterator[str]:
+    """The bias counts in steps of input times weights, whatever scale it has; TFLite's GetQuantizedConvolutionMultipler."""
+    kinds = {"FULLY_CONNECTED": (*_EIGHT_BITS, DType.INT16), **dict.fromkeys(_CONVOLUTIONS, (DType.UINT8,))}
+    if len(op.inputs) < 3 or op.inputs[2] == ABSENT or graph.tensors[op.inputs[0]].dtype not in kinds.get(op.kind, ()):
+        return
+    quantizations = [graph.tensors[index].quantization for index in (*op.inputs[:3], op.outputs[0])]
+    scales = [one.scale for one in quantizations if one is not None and one.scales.size == 1]
+    if len(scales) == len(quantizations):
+        product, bias, output = scales[0] * scales[1], *scales[2:]
+        if abs(product - bias) > _MOST_BIAS_DIFFERENCE * output:
+            wanted = f"within {_MOST_BIAS_DIFFERENCE:.0%} of the output's {output:g} of input times weights, {product:g}"
+            yield f"scale of the bias must be {wanted}, got {bias:g}"
+
+
+_RULES: tuple[SchemaCheck, ...] = (_activation, _bias, _bias_scale, _steps, _type_of_indices, _narrow_range, _output_scale)

@@ -10,23 +10,27 @@ import pytest
 
 from npu.graph import attributes as at
 from npu.graph.attributes import FusedActivation, Padding
+from npu.graph.dtype import DType
 from npu.graph.strict import departures
 from npu.runtime.interpreter import CpuInterpreter
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 
 from tests.support.litert import run_reference
-from tests.support.operator_cases import F32, I8, I32, I64, In, ints, model
+from tests.support.operator_cases import F32, I8, I32, I64, U8, In, ints, model
 
 MAP = In((1, 4, 4, 2), I8, 0.1)
 WEIGHTS = In((3, 1, 1, 2), I8, 0.1, data=np.ones((3, 1, 1, 2)))
+FLAT = In((3, 2), I8, 0.1, data=np.ones((3, 2)))
 OUT = In((1,), I8, 0.1)
 RELU6 = FusedActivation.RELU6
 
 
-def convolution(bias: In | None, *, stride: int = 1, dilation: int = 1) -> bytes:
+def convolution(bias: In | None, *, stride: int = 1, dilation: int = 1, dtype: DType = I8) -> bytes:
     options = at.Conv2DOptions(Padding.SAME, stride, 1, FusedActivation.NONE, dilation, 1)
-    return model("CONV_2D", [MAP, WEIGHTS, bias], [OUT], options)
+    return model(
+        "CONV_2D", [replace(one, dtype=dtype) for one in (MAP, WEIGHTS)] + [bias], [replace(OUT, dtype=dtype)], options
+    )
 
 
 def bias(zero_point: int = 0) -> In:
@@ -52,6 +56,19 @@ DEPARTURES: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "no bias": (lambda: convolution(None), "CONV_2D (op 0): bias must be given, it is absent"),
     "bias off centre": (lambda: convolution(bias(5)), "zero point of the bias must be 0, got [5]"),
+    "scale of a bias": (
+        lambda: model(
+            "FULLY_CONNECTED",
+            [In((1, 2), I8, 0.1), FLAT, In((3,), I32, 0.0121, data=np.zeros(3))],
+            [OUT],
+            at.FullyConnectedOptions(),
+        ),
+        "scale of the bias must be within 2% of the output's 0.1 of input times weights, 0.01, got 0.0121",
+    ),
+    "scale of a bias of a convolution of uint8": (
+        lambda: convolution(In((3,), I32, 0.0121, data=np.zeros(3)), dtype=U8),
+        "CONV_2D (op 0): scale of the bias must be within 2%",
+    ),
     "stride": (lambda: convolution(bias(), stride=1 << 15), "stride_w must be at most 32767, got 32768"),
     "dilation": (lambda: convolution(bias(), dilation=1 << 15), "dilation_w_factor must be at most 32767, got 32768"),
     "type of indices": (
@@ -84,4 +101,6 @@ def test_what_is_found_runs_here_and_not_in_litert(case: str) -> None:
 
 
 def test_a_usual_model_has_no_departures() -> None:
+    for scale in (0.01, 0.0119):
+        assert not list(departures(read_model(convolution(In((3,), I32, scale, data=np.zeros(3)), dtype=U8))))
     assert not list(departures(read_model(convolution(bias()))))
