@@ -102,7 +102,15 @@ def build_sum(node: OperatorNode) -> Run:
         return _reduce(node, _sum_in_order)
     if ifm.dtype in (DType.INT8, DType.UINT8, DType.INT16) and (ifm.scale, ifm.zero_point) != (output.scale, output.zero_point):
         return _rescaled_sum(node)
+    if ifm.dtype in (DType.INT8, DType.UINT8) and ifm.is_quantized:
+        return _reduce(node, _sum_of_bytes)
     return _reduce(node, lambda x, axes: x.sum(axis=axes, dtype=x.dtype))
+
+
+def _sum_of_bytes(x: Array, axes: tuple[int, ...]) -> Array:
+    """LiteRT's reference kernel adds the stored bytes without their sign, up to 255."""
+    total = np.minimum(x.view(np.uint8).sum(axis=axes, dtype=np.int64), 255)
+    return np.asarray(total).astype(np.uint8).view(x.dtype)
 
 
 def _rescaled_sum(node: OperatorNode) -> Run:

@@ -679,3 +679,15 @@ def test_a_map_of_one_element_is_enlarged_to_any_size(size: tuple[int, int]) -> 
     (got,) = run(CpuInterpreter(model_content=content), inputs)
     assert got.shape == (1, *size, 2)
     assert (got == x).all()
+
+
+@pytest.mark.parametrize("axes", [[0], [1], [0, 1]], ids=str)
+@pytest.mark.parametrize("dtype", [I8, U8], ids=str)
+def test_sums_of_bytes_of_one_scale_end_at_255(dtype: DType, axes: list[int]) -> None:
+    """The stored bytes are added without their sign: neither real numbers, nor what the type wraps to."""
+    rng = np.random.default_rng(len(axes))
+    for shape, divisor in (((2, 3), 1), ((2, 3), 3), ((5, 40), 1), ((5, 40), 40)):
+        limits = np.iinfo(dtype.numpy)
+        x = (rng.integers(limits.min, limits.max + 1, shape) // divisor).astype(dtype.numpy)
+        content = model("SUM", [In(shape, dtype, 0.1), ints(axes)], [In((1,), dtype, 0.1)], at.ReducerOptions(keep_dims=False))
+        np.testing.assert_array_equal(run(CpuInterpreter(model_content=content), [x])[0], run_reference(content, [x])[0])
