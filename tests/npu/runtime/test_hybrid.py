@@ -66,7 +66,6 @@ def _products_of_8_bits(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
     return signed.astype(np.int64) @ abs(values)
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="what LiteRT's vector code for x86 does")
 def test_sums_of_long_rows_and_products_of_the_least_weight_are_whole() -> None:
     """The row of docs/exactness.md: sums that a zero point is multiplied by, and -128 times a negative value."""
     depth, rng = 1 << 14, np.random.default_rng(8)
@@ -88,5 +87,6 @@ def test_sums_of_long_rows_and_products_of_the_least_weight_are_whole() -> None:
         )
     )
     np.testing.assert_array_equal(run(CpuInterpreter(model_content=content), [x])[0][0], whole)
-    np.testing.assert_array_equal(run_reference(content, [x])[0][0], wrapped)
+    is_x86 = platform.machine() == "x86_64"  # whose vector code in LiteRT this is
+    np.testing.assert_array_equal(run_reference(content, [x])[0][0], wrapped if is_x86 else whole)
     assert (whole != wrapped).tolist() == [False, True, True, True, True]
