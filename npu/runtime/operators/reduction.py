@@ -225,6 +225,8 @@ def build_top_k(node: OperatorNode) -> Run:
 
 def build_cumsum(node: OperatorNode) -> Run:
     ifm, axis, output, a = node.input(0), node.input(1), node.output(), node.attributes
+    if not ifm.shape:
+        raise node.fail("input must have rank 1 or more, got a scalar")
 
     def run() -> None:
         chosen = normalized_axis(node, int(node.scalar(axis)), len(ifm.shape))

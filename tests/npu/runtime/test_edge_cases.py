@@ -691,3 +691,11 @@ def test_sums_of_bytes_of_one_scale_end_at_255(dtype: DType, axes: list[int]) ->
         x = (rng.integers(limits.min, limits.max + 1, shape) // divisor).astype(dtype.numpy)
         content = model("SUM", [In(shape, dtype, 0.1), ints(axes)], [In((1,), dtype, 0.1)], at.ReducerOptions(keep_dims=False))
         np.testing.assert_array_equal(run(CpuInterpreter(model_content=content), [x])[0], run_reference(content, [x])[0])
+
+
+def test_a_scalar_has_no_sums_along_an_axis() -> None:
+    content = model("CUMSUM", [In((), F32), In((), I32, data=np.array(0))], [In((1,), F32)], at.CumsumOptions(reverse=True))
+    with pytest.raises(InterpreterError, match="input must have rank 1 or more, got a scalar"):
+        CpuInterpreter(model_content=content).allocate_tensors()
+    with pytest.raises(RuntimeError, match=r"NumDimensions\(input\) >= 1 was not true"):
+        run_reference(content, [np.array(3.0, np.float32)])
