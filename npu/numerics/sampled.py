@@ -13,7 +13,7 @@ import numpy.typing as npt
 from npu.numerics.arrays import Ints
 from npu.numerics.scaling import round_away
 
-LINES = 512
+_LINES = 512
 """Straight lines between samples, each for 128 values."""
 _LEAST, _MOST = -(1 << 15), (1 << 15) - 1
 SOFTMAX_RANGE = 10.0
@@ -35,8 +35,8 @@ def samples_16bit(
         [real(scale) * real(end - zero_point) for end in (_LEAST, _MOST)] for scale, zero_point in (source, target)
     )
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-        step, inverse = (high - low) / real(LINES), real(1 << 16) / (out_high - out_low)
-        starts = low + np.arange(LINES + 1, dtype=real) * step
+        step, inverse = (high - low) / real(_LINES), real(1 << 16) / (out_high - out_low)
+        starts = low + np.arange(_LINES + 1, dtype=real) * step
         at, middle = function(starts), function(starts + step / real(2))
         rounded = round_away(at * inverse)
         between = round_away((at[1:] * inverse + rounded[:-1]) / real(2))

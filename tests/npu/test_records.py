@@ -193,3 +193,15 @@ def test_records_cannot_be_changed_and_take_no_more_attributes(package: str) -> 
 
 def test_initialisers_are_those_that_would_be_compiled() -> None:
     assert Path(initialisers.__file__).read_text("utf-8") == initialisers_ahead.text(), initialisers_ahead.__doc__
+
+
+def test_what_a_class_makes_later_can_be_asked_for_as_of_an_instance() -> None:
+    """As `inspect.signature` of Python 3.13 does."""
+
+    @records.dataclass(frozen=True, slots=True)
+    class Pair:
+        one: int
+        other: int = 2
+
+    assert vars(Pair)["__init__"].__get__(Pair, type(Pair)).__func__ is Pair.__init__
+    assert str(inspect.signature(Pair)).startswith("(one: ")

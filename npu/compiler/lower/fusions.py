@@ -40,8 +40,6 @@ _START_UPS = 4
 """What an operation of its own costs, with its latencies, in start-ups of the hardware description."""
 _CACHE_SHARE = 4
 """A map of one part of a cache in so many lies in it."""
-_DOT_PRODUCT = 8
-"""Products of one element that the MAC array makes at a time, whether there are as many or not."""
 _LARGEST_GROUP = 8
 """Operators among which one is looked for that ends what others began."""
 _PARTS = VIEWS | {"SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "UNPACK"}
@@ -145,12 +143,14 @@ class TablePrices:
     """What decides whether a rescaling is a table of what makes its operand, or an operation of its own.
 
     `table` and `plain` are the output unit's cycles per element with a table and without one, `macs` the products of a core in
-    a cycle, `start` the cycles that an operation costs besides, `most` the elements up to which it may be one.
+    a cycle, of which it makes `dot_product` at a time for an element, whether there are as many or not. `start` are the cycles
+    that an operation costs besides, `most` the elements up to which the rescaling may be one.
     """
 
     table: float
     plain: float
     macs: float
+    dot_product: int
     start: float
     most: float
 
@@ -160,8 +160,8 @@ def table_prices(variant: Variant, *, saves_memory: bool) -> TablePrices:
     mode, accelerator = variant.memory_mode, variant.accelerator
     table, plain = (element_cycles(variant, "other", has_function=one, has_clamp=True) for one in (True, False))
     room = mode.arena_cache_bytes / _CACHE_SHARE if mode.has_separate_cache else math.inf
-    start = _START_UPS * variant.timing.operation_overhead_cycles
-    return TablePrices(table, plain, accelerator.macs_per_cycle / accelerator.cores, start, 0.0 if saves_memory else room)
+    start, most = _START_UPS * variant.timing.operation_overhead_cycles, 0.0 if saves_memory else room
+    return TablePrices(table, plain, accelerator.macs_per_cycle / accelerator.cores, accelerator.dot_product_width, start, most)
 
 
 def _is_cheaper_apart(graph: Graph, index: int, row: Sequence[int], prices: TablePrices) -> bool:
@@ -170,19 +170,19 @@ def _is_cheaper_apart(graph: Graph, index: int, row: Sequence[int], prices: Tabl
     before, after = graph.tensors[op.outputs[0]], graph.tensors[function.outputs[0]]
     if len(row) > 1 or function.kind not in _RESCALES or before.dtype not in _EIGHT_BITS or _has_same_scale(before, after):
         return False
-    work, elements = _products(graph, op) / prices.macs, math.prod(before.shape)
+    work, elements = _products(graph, op, prices.dot_product) / prices.macs, math.prod(before.shape)
     saved = max(work, prices.table) - max(work, prices.plain) - prices.plain
     return elements <= prices.most and elements * saved > prices.start
 
 
-def _products(graph: Graph, op: Op) -> float:
+def _products(graph: Graph, op: Op, dot_product: int) -> float:
     """Products of the MAC array for an element of an operator's result, as long as it takes; none of an extreme."""
     if op.kind in _EXTREMES:
         return 0.0
     if op.kind not in _CONVOLUTIONS:
         return math.inf
     _, height, width, depth = graph.tensors[op.inputs[1]].shape
-    return height * width * (_DOT_PRODUCT if op.kind == "DEPTHWISE_CONV_2D" else round_up(depth, _DOT_PRODUCT))
+    return height * width * (dot_product if op.kind == "DEPTHWISE_CONV_2D" else round_up(depth, dot_product))
 
 
 def _has_same_scale(a: Tensor, b: Tensor) -> bool:

@@ -8,8 +8,12 @@ from npu.compiler.cut_rows import CascadeSearch, CutPlan
 from npu.compiler.ir import Program, Step, View
 from npu.compiler.kernels.cascades import LONGEST_WITH_BRANCHES
 from npu.compiler.lifetime import PlanNode
+from npu.compiler.lower.partition import lower_partition
 from npu.compiler.step_rows import LineChains
 from npu.compiler.stripes import RollingRows
+from npu.graph.dtype import DType
+from npu.hardware.catalogue import load_variant
+from npu.tflite.reader import read_model
 
 from tests.naive.cascades import NaiveSearch
 from tests.naive.chains import chains_around
@@ -17,6 +21,7 @@ from tests.naive.cut_program import CutProgram
 from tests.naive.stripes import rolling_rows
 from tests.npu.compiler.test_cascade import long_chain
 from tests.npu.compiler.test_usage import PROGRAMS, graph_of
+from tests.support.mixed_graphs import mixed_graph
 
 COUNTS = (2, 3, 4, 8)
 MODES = {"lines": {}, "lines in a cache": {"hides_tensors": True}, "branches": {"has_branches": True}}
@@ -47,6 +52,24 @@ def test_the_next_cascade_is_the_best_of_all_that_can_be_tried(name: str, mode: 
                 assert boxes_of(cut.program.steps) == boxes_of(expected.steps())
                 tried += 1
     assert tried >= 4
+
+
+def test_rows_of_a_cascade_in_the_rolling_buffer_of_another_lie_where_its_steps_write_them() -> None:
+    """The graph of `test_a_cascade_ends_in_the_rolling_buffer_of_another`: rows behind the last one are the first again."""
+    (graph,) = read_model(mixed_graph(910005270, DType.INT8)).graphs
+    made = lower_partition(graph, range(len(graph.ops)), load_variant("ethos-u55-64"))
+    search, wrapped = CascadeSearch(graph, [PlanNode((0,), made, is_npu=True)], COUNTS), 0
+    plan: CutPlan | None = search.start
+    while plan is not None:
+        (cut,) = search.nodes(plan)
+        assert cut.program is not None
+        for row, step in zip(plan.steps, cut.program.steps, strict=True):
+            if step.ofm.storage.is_rolling:
+                assert step.ofm.row_places is not None
+                assert row["ofm"]["first"] == step.ofm.row_places[0]
+                wrapped += step.ofm.storage.name == "t10 rolling" and step.ofm.offset[0] < 2
+        plan = search.next(plan, 0)
+    assert wrapped
 
 
 def test_the_longest_chain_in_many_stripes_has_room() -> None:

@@ -270,6 +270,7 @@ HOSTILE: dict[str, tuple[ModelTable, str]] = {
     "absurd_rank": (with_tensor(0, shape=(1,) * 65), "must have at most 64 dimensions, got 65"),
     "shape_signature": (with_tensor(0, shape_signature=(-2, 3)), r"shape signature must hold sizes or -1, got \[-2, 3\]"),
     "data_size": (with_tensor(1, shape=(2, 4)), "'constant': data of shape .* float32 must have at least 32 bytes, got 24"),
+    "data_size_4_bit": (with_tensor(1, type=DType.INT4, shape=(2, 30)), "int4 must have at least 30 bytes, got 24"),
     "variable_with_data": (with_tensor(1, is_variable=True), "a variable tensor must not have constant data"),
     "nan_scale": (with_tensor(0, quantization=scales(float("nan"))), "scales must be finite and not negative"),
     "infinite_scale": (with_tensor(0, quantization=scales(float("inf"))), "scales must be finite and not negative"),
