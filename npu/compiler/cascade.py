@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from npu.compiler.cut_rows import CascadeSearch, CutPlan
 from npu.compiler.ir import Step
 from npu.compiler.lifetime import PlanNode
-from npu.compiler.peaks import visible_peak
 from npu.graph.graph import Graph
 from npu.progress import Progress, counted
 from npu.records import dataclass
@@ -46,26 +45,21 @@ _ALIKE = 1.005
 """Of plans of which none is worth so much more than another by the estimate, the smallest is taken."""
 
 
-def fit_budget(
+def fit_cache(
     graph: Graph,
     nodes: Sequence[PlanNode],
     budget: int,
     *,
-    hidden_only: bool = False,
     saves_flash: bool = False,
     progress: Progress | None = None,
 ) -> list[PlanNode]:
-    """The nodes with cascades so that the feature maps' peak is at most `budget` bytes, or as near to it as was found.
+    """The nodes with cascades so that maps which nobody outside a partition sees take at most `budget` bytes, or about that.
 
-    `hidden_only` counts only maps that nobody outside a partition sees, for a cache: what does not fit it can stay in the arena
-    behind it, which costs less than rows that are made twice. Then there may be many stripes unless it `saves_flash`.
-    Where tensors that others see take more than the budget, nothing is gained by cutting below them.
+    For a cache: what does not fit it can stay in the arena behind it, which costs less than rows that are made twice. There may
+    be many stripes unless it `saves_flash`.
     """
-    if hidden_only:
-        counts = _STRIPES if saves_flash else _STRIPES_FOR_A_CACHE
-        search = CascadeSearch(graph, nodes, counts, hides_tensors=True)
-        return search.nodes(_closest(search, budget, progress))
-    return next(plans_within(graph, nodes, budget, progress))
+    search = CascadeSearch(graph, nodes, _STRIPES if saves_flash else _STRIPES_FOR_A_CACHE, hides_tensors=True)
+    return search.nodes(_closest(search, budget, progress))
 
 
 def plans_within(
@@ -76,7 +70,7 @@ def plans_within(
     The first is found soonest; the last have results that begin in front of what they are made from. If there is none, several
     that come near it, the nearest first.
     """
-    budget, nearest = max(budget, visible_peak(graph, nodes)), list[tuple[CascadeSearch, CutPlan]]()
+    nearest = list[tuple[CascadeSearch, CutPlan]]()
     for has_leads in (False, True):
         search = CascadeSearch(graph, nodes, _STRIPES, has_branches=True, has_leads=has_leads)
         plans = []
@@ -98,14 +92,19 @@ def _peak(plan: CutPlan) -> int:
 
 
 def fit_least(
-    graph: Graph, nodes: Sequence[PlanNode], cycles: Callable[[Sequence[Step]], float], progress: Progress | None = None
+    graph: Graph,
+    nodes: Sequence[PlanNode],
+    visible: int,
+    cycles: Callable[[Sequence[Step]], float],
+    progress: Progress | None = None,
 ) -> list[PlanNode]:
     """The nodes with cascades whose peak is about the smallest that any have, for as few cycles as that can be had.
+
+    It is not below the `visible` bytes of tensors that others see.
 
     Chains without branches give the plan whose peak times its cycles is least. Where chains have branches, and results begin in
     front of what they are made from, plans may take less memory, and about no more cycles: then the best of these is taken.
     """
-    visible = visible_peak(graph, nodes)
     lines = CascadeSearch(graph, nodes, _STRIPES)
     whole = _priced(lines, lines.start, cycles).cycles
     plain = _least(lines, _about_smallest(lines, visible, progress), cycles, whole)

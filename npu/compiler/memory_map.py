@@ -50,12 +50,16 @@ class Compression:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPeak:
-    """The most bytes that maps and copies take at a time in `memory`, and the operators at which they do."""
+    """The most bytes that maps and copies take at a time in `memory`, and the operators at which they do.
+
+    `visible_bytes` are the most that tensors which the CPU or the application sees take alone: no compilation takes less.
+    """
 
     graph: int
     memory: str
     bytes: int
     ops: tuple[int, ...]
+    visible_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +153,8 @@ def _peaks(
         if max(usage, default=0):
             worst = max(usage)
             at = dict.fromkeys(ops[event] for event, live in enumerate(usage) if live == worst)
-            yield MemoryPeak(number, region.name.lower(), worst, tuple(at))
+            visible = state.visible_bytes if region == Region.ARENA else 0
+            yield MemoryPeak(number, region.name.lower(), worst, tuple(at), visible)
 
 
 def _bytes_in_use(buffers: Sequence[tuple[int, LiveRange]], events: int) -> list[int]:

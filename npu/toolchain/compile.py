@@ -59,8 +59,9 @@ class Compilation:
 
     def notes(self) -> tuple[str, ...]:
         """What to say of the compilation: an arena that is too large, where it is largest, and results that are not exact."""
-        notes = tuple(arena_notes(self.compiled_model.usage.arena_bytes, arena_budget(self.variant)))
-        return (*notes, *(_peak_notes(self.compiled_model) if notes else ()), *self.gate_notes())
+        budget = arena_budget(self.variant)
+        notes = tuple(arena_notes(self.compiled_model.usage.arena_bytes, budget))
+        return (*notes, *(_peak_notes(self.compiled_model, budget) if notes else ()), *self.gate_notes())
 
     def gate_notes(self) -> Iterator[str]:
         """What to say of cells whose gates are not the reference's."""
@@ -215,13 +216,17 @@ def arena_notes(arena_bytes: int, budget: int) -> Iterator[str]:
         yield f"the arena takes {arena_bytes:,} bytes, more than the {budget:,} that memory mode and board give it"
 
 
-def _peak_notes(compiled: CompiledModel) -> Iterator[str]:
-    """Where an arena that is too large is largest."""
+def _peak_notes(compiled: CompiledModel, budget: int) -> Iterator[str]:
+    """Where an arena that is too large is largest, and whether any compilation meets the budget."""
     for peak in compiled.memory.peaks:
         if peak.memory == "arena":
             ops = compiled.source.graphs[peak.graph].ops
             where = ", ".join(f"{index} {ops[index].name}" for index in peak.ops)
             yield f"most of it, {peak.bytes:,} bytes, is in use at operator {where}"
+            if peak.visible_bytes > budget:
+                seen = f"{peak.visible_bytes:,} bytes of it hold tensors that the application or operators on the CPU see"
+                rest = ", but where that is the limit, the rest is made smaller if it can be"
+                yield f"{seen}: no limit below can be met{rest if peak.bytes > peak.visible_bytes else ''}"
 
 
 def _check_read_only(usage: Usage, name: str, variant: Variant) -> None:

@@ -12,7 +12,7 @@ from npu.compiler.job_maker import JobMaker
 from npu.compiler.layout import choose_layouts
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.memory import arena_budget
-from npu.compiler.peaks import maps_peak, visible_peak
+from npu.compiler.peaks import MapPeaks, map_peaks
 from npu.compiler.state import GraphState, State
 from npu.compiler.step_problems import StepEstimates
 from npu.compiler.weights import ExpectedConstants
@@ -23,10 +23,15 @@ _SURE = 0.95
 
 def cut_cascades(state: State) -> State:
     """The state with the programs that fit, or come as near to it as was found."""
-    return state.with_graphs(tuple(replace(graph, nodes=tuple(_fitting(graph, state))) for graph in state.graphs))
+    return state.with_graphs(tuple(_cut(graph, state) for graph in state.graphs))
 
 
-def _fitting(graph: GraphState, state: State) -> Sequence[PlanNode]:
+def _cut(graph: GraphState, state: State) -> GraphState:
+    peaks = map_peaks(graph.graph, graph.nodes)
+    return replace(graph, nodes=tuple(_fitting(graph, peaks, state)), visible_bytes=peaks.visible)
+
+
+def _fitting(graph: GraphState, peaks: MapPeaks, state: State) -> Sequence[PlanNode]:
     """The nodes for the arena, then for the cache before it where there is one and its traffic; the smallest for SIZE."""
     mode = state.variant.memory_mode
     if not mode.has_separate_cache:
@@ -34,27 +39,28 @@ def _fitting(graph: GraphState, state: State) -> Sequence[PlanNode]:
             from npu.compiler.cascade import fit_least  # here and below: for most models no search is needed
 
             estimates = StepEstimates(state.chooser, state.constants, in_place=True)
-            return fit_least(graph.graph, graph.nodes, estimates, state.progress)
-        return _within(graph, arena_budget(state.variant), state)
-    from npu.compiler.cascade import fit_budget
+            return fit_least(graph.graph, graph.nodes, peaks.visible, estimates, state.progress)
+        return _within(graph, peaks, state)
+    from npu.compiler.cascade import fit_cache
     from npu.compiler.spared_traffic import spare_traffic
 
-    nodes, is_small = _within(graph, arena_budget(state.variant), state), state.goal is Goal.SIZE
+    nodes, is_small = _within(graph, peaks, state), state.goal is Goal.SIZE
     room = room_for_maps(mode)
-    cut = fit_budget(graph.graph, nodes, room, hidden_only=True, saves_flash=is_small, progress=state.progress)
+    cut = fit_cache(graph.graph, nodes, room, saves_flash=is_small, progress=state.progress)
     return spare_traffic(graph.graph, cut if is_small else nodes, cut, StepEstimates(state.chooser, state.constants))
 
 
-def _within(graph: GraphState, budget: int, state: State) -> Sequence[PlanNode]:
-    """The nodes for a budget; uncut if tensors that others see exceed it alone, for stripes would only cost cycles.
+def _within(graph: GraphState, peaks: MapPeaks, state: State) -> Sequence[PlanNode]:
+    """The nodes for the arena's budget; uncut if tensors that others see exceed it alone, for stripes would only cost cycles.
 
     Where the budget has no room for copies of constants besides the maps, smaller maps may be faster than whole ones. Where
     nothing meets it, bytes and cycles count alike: the last bytes beyond it are no use for twice the cycles.
     """
-    if visible_peak(graph.graph, graph.nodes) > budget:
+    budget = arena_budget(state.variant)
+    if peaks.visible > budget:
         return graph.nodes
     is_separate = state.variant.memory_mode.has_separate_cache
-    if maps_peak(graph.graph, graph.nodes) + (0 if is_separate else _copied_bytes(graph)) <= budget:
+    if peaks.whole + (0 if is_separate else _copied_bytes(graph)) <= budget:
         return graph.nodes
     from npu.compiler.cascade import plans_within
 

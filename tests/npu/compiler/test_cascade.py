@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from npu.compiler.cascade import fit_budget, fit_least
+from npu.compiler.cascade import fit_cache, fit_least, plans_within
 from npu.compiler.cut_rows import CascadeSearch
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, StepWeights, Storage, View
 from npu.compiler.layout import feature_map
 from npu.compiler.lifetime import PlanNode
+from npu.compiler.peaks import map_peaks
 from npu.compiler.stripes import in_stripes
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
@@ -34,6 +35,15 @@ from tests.naive.live_maps import live_maps
 from tests.naive.steps import execute
 
 RANDOM = np.random.default_rng(3)
+
+
+def within(graph: Graph, nodes: list[PlanNode], budget: int) -> list[PlanNode]:
+    """The plan that is found first."""
+    return next(plans_within(graph, nodes, max(budget, map_peaks(graph, nodes).visible)))
+
+
+def least(graph: Graph, nodes: list[PlanNode], cycles: Callable[[Sequence[Step]], float]) -> list[PlanNode]:
+    return fit_least(graph, nodes, map_peaks(graph, nodes).visible, cycles)
 
 
 def cut_chain(
@@ -203,7 +213,7 @@ def test_branches_that_meet_in_a_chain_give_the_same_elements_and_make_every_row
 def test_a_chain_takes_in_those_before_it_that_do_not_meet_the_budget_alone() -> None:
     tensors = tuple(Tensor(f"t{i}", shape, DType.INT8) for i, shape in enumerate(((24, 9, 4), (1,), (12, 5, 8))))
     small, whole = Graph("g", tensors, (Op("CUSTOM", (0,), (2,)),), (0,), (2,)), residual_blocks()
-    (after,) = fit_budget(small, [PlanNode((0,), whole)], 3600)
+    (after,) = within(small, [PlanNode((0,), whole)], 3600)
     assert after.program is not None
     assert peak([after]) <= 3600 < 24 * 9 * (4 + 8 + 8)
     given = {0: RANDOM.integers(-128, 128, (24, 9, 4), np.int8)}
@@ -233,7 +243,7 @@ def test_a_budget_is_met_by_cutting_and_the_result_is_the_same() -> None:
     whole = program()
     before = [PlanNode((0,), whole)]
     assert peak(before) > 2800
-    after = fit_budget(graph(), before, 2200)
+    after = within(graph(), before, 2200)
     assert peak(after) <= 2200 + 10 * 5 * 8  # the sum takes the place of what is added, row by row
     given = inputs()
     assert after[0].program is not None
@@ -242,7 +252,7 @@ def test_a_budget_is_met_by_cutting_and_the_result_is_the_same() -> None:
 
 def test_a_budget_that_is_met_already_changes_nothing() -> None:
     nodes = [PlanNode((0,), program())]
-    assert fit_budget(graph(), nodes, 100_000) == nodes
+    assert within(graph(), nodes, 100_000) == nodes
 
 
 def rows_made(nodes: list[PlanNode]) -> int:
@@ -262,8 +272,8 @@ def long_chain(convolutions: int = 6, rows: int = 24) -> Program:
 def test_rows_are_made_twice_where_no_other_memory_holds_them_only() -> None:
     tensors = tuple(Tensor(f"t{i}", (24, 4, 1), DType.INT8) for i in range(2))
     small, whole = Graph("g", tensors, (Op("CUSTOM", (0,), (1,)),), (0,), (1,)), [PlanNode((0,), long_chain())]
-    assert rows_made(fit_budget(small, whole, 500)) > rows_made(whole)
-    in_cache = fit_budget(small, whole, 300, hidden_only=True)
+    assert rows_made(within(small, whole, 500)) > rows_made(whole)
+    in_cache = fit_cache(small, whole, 300)
     assert in_cache != whole
     assert rows_made(in_cache) == rows_made(whole)
 
@@ -271,13 +281,13 @@ def test_rows_are_made_twice_where_no_other_memory_holds_them_only() -> None:
 def test_a_little_more_than_the_least_memory_is_taken_where_it_halves_the_cycles() -> None:
     tensors = tuple(Tensor(f"t{i}", (24, 4, 1), DType.INT8) for i in range(2))
     small, whole = Graph("g", tensors, (Op("CUSTOM", (0,), (1,)),), (0,), (1,)), [PlanNode((0,), long_chain())]
-    least, chosen = (
-        fit_budget(small, whole, 0),
-        fit_least(small, whole, lambda steps: sum(step.ofm.shape[0] for step in steps) ** 4),
+    smallest, chosen = (
+        within(small, whole, 0),
+        least(small, whole, lambda steps: sum(step.ofm.shape[0] for step in steps) ** 4),
     )
-    cheap = fit_least(small, whole, lambda steps: 1.0)
-    assert peak(least) <= peak(cheap) < peak(chosen) <= 1.5 * peak(cheap)
-    assert rows_made(chosen) < rows_made(least)
+    cheap = least(small, whole, lambda steps: 1.0)
+    assert peak(smallest) <= peak(cheap) < peak(chosen) <= 1.5 * peak(cheap)
+    assert rows_made(chosen) < rows_made(smallest)
 
 
 def test_of_plans_that_are_worth_the_same_but_for_the_estimate_the_smallest_is_taken() -> None:
@@ -293,7 +303,7 @@ def test_of_plans_that_are_worth_the_same_but_for_the_estimate_the_smallest_is_t
         peaks.add(reached(steps))
         return float(reached(steps) ** -1.001)
 
-    (node,) = fit_least(small, [PlanNode((0,), whole)], cycles)
+    (node,) = least(small, [PlanNode((0,), whole)], cycles)
     assert node.program is not None
     assert reached(node.program.steps) == min(peaks) < max(peaks)
 
@@ -308,7 +318,7 @@ def test_plans_that_would_take_too_much_memory_at_any_cycles_are_not_priced() ->
         return 1.0 if are_alike else float(len(steps) ** 4)
 
     for are_alike in priced:
-        fit_least(small, whole, partial(cycles, are_alike=are_alike))
+        least(small, whole, partial(cycles, are_alike=are_alike))
     assert priced[True][0] == priced[False][0] == len(long_chain().steps)
     assert len(priced[True]) < len(priced[False])
 
@@ -321,13 +331,13 @@ def test_branches_that_meet_again_are_cut_where_that_saves_memory_and_costs_no_c
     def cycles(steps: Sequence[Step]) -> float:
         return float(sum(step.ofm.shape[0] for step in steps))
 
-    (node,) = fit_least(small, [PlanNode((0,), whole)], cycles)
+    (node,) = least(small, [PlanNode((0,), whole)], cycles)
     assert node.program is not None
     assert peak([node]) < 0.955 * lines.start.peak
     assert cycles(node.program.steps) <= cycles(whole.steps)
     given = {0: RANDOM.integers(-128, 128, (24, 9, 4), np.int8)}
     np.testing.assert_array_equal(execute(node.program, given)[2], execute(whole, given)[2])
-    (dear,) = fit_least(small, [PlanNode((0,), whole)], lambda steps: 2.0 ** len(steps))
+    (dear,) = least(small, [PlanNode((0,), whole)], lambda steps: 2.0 ** len(steps))
     assert dear.program is not None
     assert len(dear.program.steps) < len(node.program.steps)
 
@@ -338,8 +348,7 @@ def test_a_cache_that_holds_no_stripes_costs_few_commands_where_flash_counts() -
     tensors = tuple(Tensor(f"t{i}", (rows, 4, 1), DType.INT8) for i in range(2))
     small = Graph("g", tensors, (Op("CUSTOM", (0,), (1,)),), (0,), (1,))
     many, few = (
-        fit_budget(small, [PlanNode((0,), long_chain(3, rows))], 64, hidden_only=True, saves_flash=saves_flash)
-        for saves_flash in (False, True)
+        fit_cache(small, [PlanNode((0,), long_chain(3, rows))], 64, saves_flash=saves_flash) for saves_flash in (False, True)
     )
     steps = [len(node.program.steps) for (node,) in (many, few) if node.program]
     assert steps[0] > 2 * steps[1]
@@ -369,7 +378,7 @@ def squeeze_and_excite() -> Program:
 
 def test_a_broadcast_row_is_not_made_in_stripes() -> None:
     whole = squeeze_and_excite()
-    (after,) = fit_budget(graph(), [PlanNode((0,), whole)], 1500, hidden_only=True)
+    (after,) = fit_cache(graph(), [PlanNode((0,), whole)], 1500)
     assert after.program is not None
     assert len(after.program.steps) > len(whole.steps)
     assert all(view.shape[0] > 0 and view.offset[0] >= 0 for step in after.program.steps for view in (step.ifm, step.ofm))
