@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from npu.compiler.cut_rows import CascadeSearch, CutPlan
 from npu.compiler.ir import Step
@@ -34,7 +35,7 @@ _PLANS_BETWEEN = 2
 """Plans with branches that are looked at between the smallest one and the best one without."""
 _NOTEWORTHY = 0.955
 """Of the peak without branches, what such a plan must have at most: packing maps and copies may take more than that."""
-_MOST_CYCLES = 1.01
+_MOST_CYCLES = 1.03
 """Of the cycles without branches, what such a plan may take."""
 _PRICE_OF_BYTES = 1 / 4
 """A part less of the SRAM, or of the flash, is worth a quarter of that part of the cycles."""
@@ -109,12 +110,13 @@ def fit_least(
     whole = _priced(lines, lines.start, cycles).cycles
     plain = _least(lines, _about_smallest(lines, visible, progress), cycles, whole)
     branches = CascadeSearch(graph, nodes, _STRIPES, has_branches=True, has_leads=True)
-    best = plain
-    for plan in sorted(_smaller(branches, plain.peak, visible, progress), key=_worth):
-        if whole * _worth(plan) < best.cost():
+    worth = partial(_worth, encoded=int(lines.start.steps["weights"].sum()))
+    best, least = plain, plain.cycles * worth(plain.plan)
+    for plan in sorted(_smaller(branches, plain.plan.peak, visible, progress), key=worth):
+        if whole * worth(plan) < least:
             other = _priced(branches, plan, cycles)
-            if other.cycles <= plain.cycles * _MOST_CYCLES and other.cost() < best.cost():
-                best = other
+            if other.cycles <= plain.cycles * _MOST_CYCLES and other.cycles * worth(plan) < least:
+                best, least = other, other.cycles * worth(plan)
     return best.nodes
 
 
@@ -151,29 +153,16 @@ class _Priced:
     nodes: list[PlanNode]
     cycles: float
 
-    @property
-    def peak(self) -> int:
-        """The most bytes of maps that are live at once."""
-        return self.plan.peak
-
-    def cost(self) -> float:
-        """What is least for the best plan."""
-        return self.cycles * _worth(self.plan)
-
 
 def _priced(search: CascadeSearch, plan: CutPlan, cycles: Callable[[Sequence[Step]], float]) -> _Priced:
     nodes = search.nodes(plan)
     return _Priced(plan, nodes, sum(cycles(node.program.steps) for node in nodes if node.program))
 
 
-def _worth(plan: CutPlan) -> float:
-    """How dear a cycle of a plan is for the bytes that it takes."""
-    return float((plan.peak * _flash(plan)) ** _PRICE_OF_BYTES)
-
-
-def _flash(plan: CutPlan) -> int:
-    """Bytes of commands, and of weights if they are encoded for every step that reads them."""
-    return int(plan.steps["weights"].sum()) + len(plan.steps) * _STEP_BYTES
+def _worth(plan: CutPlan, encoded: int) -> float:
+    """How dear a cycle of a plan is for the bytes that it takes, with weights of `encoded` bytes that all stripes read."""
+    flash = encoded + len(plan.steps) * _STEP_BYTES
+    return float((plan.peak * flash) ** _PRICE_OF_BYTES)
 
 
 def _least(search: CascadeSearch, plans: Iterable[CutPlan], cycles: Callable[[Sequence[Step]], float], whole: float) -> _Priced:
@@ -187,7 +176,7 @@ def _least(search: CascadeSearch, plans: Iterable[CutPlan], cycles: Callable[[Se
             priced = _priced(search, plan, cycles)
             products[priced] = plan.peak * priced.cycles
             least = min(least, products[priced])
-    return min((plan for plan in products if products[plan] <= least * _ALIKE), key=lambda plan: (plan.peak, products[plan]))
+    return min((one for one in products if products[one] <= least * _ALIKE), key=lambda one: (one.plan.peak, products[one]))
 
 
 def _closest(search: CascadeSearch, budget: int, progress: Progress | None) -> CutPlan:
