@@ -1,4 +1,4 @@
-"""The jobs of one graph, for drafts of a plan and for the plan: what does not depend on the room for copies is found once."""
+"""The jobs of one graph, drafted for plans: what does not depend on the room for copies is found once."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from npu.compiler.jobs import Job, make_jobs
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.memory import CopyPlan, MemoryPlan, MemoryPlanner, StepRooms
 from npu.compiler.step_problems import StepProblems
-from npu.compiler.weights import Constants, ExpectedConstants
+from npu.compiler.weights import ExpectedConstants
 from npu.graph.graph import Graph
 from npu.isa.operations import Layout
-from npu.progress import Progress
 
 
 class JobMaker:
@@ -26,23 +25,26 @@ class JobMaker:
         layouts: Mapping[Storage, Layout],
         far: Collection[Storage],
         chooser: BlockChooser,
+        constants: ExpectedConstants,
     ) -> None:
-        self._nodes = nodes
+        self._nodes, self._constants = nodes, constants
         self._planner = MemoryPlanner(graph, nodes, layouts, chooser.variant)
         self._rooms = StepRooms(nodes, self._planner)
         self._problems = StepProblems(layouts, far, chooser)
+        self._jobs: dict[int | None, tuple[tuple[Job, ...], ...]] = {}
 
-    def jobs(
-        self, copies_bytes: int | None, constants: Constants | ExpectedConstants, progress: Progress | None = None
-    ) -> tuple[tuple[Job, ...], ...]:
+    def jobs(self, copies_bytes: int | None) -> tuple[tuple[Job, ...], ...]:
         """Those of every node where copies may take so many bytes besides the maps, or what is free for None."""
-        is_bound = copies_bytes is not None
-        return tuple(
-            tuple(make_jobs(node.program.steps, room, self._problems, constants, progress, is_bound=is_bound))
-            if node.program
-            else ()
-            for node, room in zip(self._nodes, self._rooms.beyond(copies_bytes), strict=True)
-        )
+        known = self._jobs.get(copies_bytes)
+        if known is None:
+            rooms, is_bound = self._rooms.beyond(copies_bytes), copies_bytes is not None
+            known = self._jobs[copies_bytes] = tuple(
+                tuple(make_jobs(node.program.steps, room, self._problems, self._constants, is_bound=is_bound))
+                if node.program
+                else ()
+                for node, room in zip(self._nodes, rooms, strict=True)
+            )
+        return known
 
     def copies(self, jobs: Sequence[Sequence[Job]], copies_bytes: int | None) -> CopyPlan:
         """What a plan takes and how long it runs."""

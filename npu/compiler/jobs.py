@@ -24,8 +24,9 @@ _WORTH_ENCODING_AGAIN = 0.1
 class Job:
     """One kernel operation: OFM channels [channel, channel + depth) of `step`.
 
-    `constants` are its weight streams and scale records in the read-only region, `is_staged` says whether they are copied
-    ahead of use; `table` is the read-only offset of its look-up table. `cycles` is an estimate.
+    `constants` are its weight streams and scale records in the read-only region, or what is expected of them before they are
+    encoded; `is_staged` says whether they are copied ahead of use; `table` is the read-only offset of its look-up table, once
+    that is there. `cycles` is an estimate.
     """
 
     step: Step
@@ -43,14 +44,13 @@ def make_jobs(
     steps: Sequence[Step],
     rooms: Sequence[int],
     problems: StepProblems,
-    constants: Constants | ExpectedConstants,
-    progress: Progress | None = None,
+    constants: ExpectedConstants,
     *,
     is_bound: bool = False,
 ) -> list[Job]:
     """The jobs of `steps` in order; `rooms[i]` is how many bytes step i may spend on staged constants.
 
-    `is_bound`: those who plan memory hold to it; else more is found for copies that save cycles.
+    `is_bound`: those who plan memory hold to it; else more is found for copies that save cycles. Nothing is encoded yet.
     """
     jobs: list[Job] = []
     pace = Pace(problems.port)
@@ -58,10 +58,9 @@ def make_jobs(
     counts = {key: sum(map(len, own.values())) for key, own in stripes.items()}
     usual = {key: [max(own.items(), key=lambda shape: len(shape[1]))] for key, own in stripes.items() if len(own) > 1}
     spare = 0.0
-    for given, room in zip(counted(steps, "blocks and weights of steps", progress), rooms, strict=True):
+    for given, room in zip(steps, rooms, strict=True):
         step, forms = problems.of(given, constants)
         problem = forms.problem
-        table = constants.add(step.lut.tobytes()) if step.lut is not None else None
         if isinstance(step, ConvolutionStep):
             has_lead = not is_bound or spare >= SMALLEST_SLICE_BYTES
             pace = pace if has_lead else pace.without_lead
@@ -72,15 +71,34 @@ def make_jobs(
             share = len(own[step.ofm.shape]) / counts[id(step.weights)]
             form = encodings.cheapest(forms, step, choose_form(forms, room, pace, is_bound=is_bound), pace, share)
             spare = room - form.room
-            new = _convolution_jobs(step, problem, form, constants, table)
+            new = _convolution_jobs(step, problem, form, constants)
         else:
             spare, choice = room, forms.best
-            new = [Job(step, choice, problem.accumulator, 0, step.ofm.shape[2], None, False, table, choice.cycles)]
+            new = [Job(step, choice, problem.accumulator, 0, step.ofm.shape[2], None, False, None, choice.cycles)]
         for job in new:
             size = job.constants.bytes if job.constants else 0
             pace = pace.after(job.cycles, size if job.is_staged else 0, 0 if job.is_staged else size)
         jobs += new
     return jobs
+
+
+def encode_constants(jobs: Sequence[Job], constants: Constants, progress: Progress | None = None) -> list[Job]:
+    """The jobs with their weights encoded, and with their tables."""
+    made: list[Job] = []
+    for job in counted(jobs, "weights of operations", progress):
+        step, encoded = job.step, job.constants
+        table = constants.add(step.lut.tobytes()) if step.lut is not None else None
+        if isinstance(step, ConvolutionStep):
+            encoded = _added(constants, step, job.channel, job.depth, job.choice)
+        made.append(Job(step, job.choice, job.accumulator, job.channel, job.depth, encoded, job.is_staged, table, job.cycles))
+    return made
+
+
+def _added(
+    constants: Constants | ExpectedConstants, step: ConvolutionStep, channel: int, depth: int, choice: BlockChoice
+) -> WeightSlice:
+    channels = slice(channel, channel + depth)
+    return constants.add_weights(step.weights, channels, choice, step, is_depthwise=step.is_depthwise)
 
 
 def _rooms_by_shape(steps: Sequence[Step], rooms: Sequence[int]) -> dict[int, dict[MapShape, list[int]]]:
@@ -95,7 +113,7 @@ def _rooms_by_shape(steps: Sequence[Step], rooms: Sequence[int]) -> dict[int, di
 class _Encodings:
     """How weights have been sliced and encoded so far: stripes, and operators that share tensors, can use them again."""
 
-    def __init__(self, constants: Constants | ExpectedConstants) -> None:
+    def __init__(self, constants: ExpectedConstants) -> None:
         self._constants = constants
         self._known: dict[tuple[bytes, KernelWindow, int], list[Slicing]] = {}
 
@@ -133,14 +151,10 @@ def _keep(form: Slicing, known: list[Slicing]) -> None:
         known.append(form)
 
 
-def _convolution_jobs(
-    step: ConvolutionStep, problem: BlockProblem, form: Slicing, constants: Constants | ExpectedConstants, table: int | None
-) -> list[Job]:
+def _convolution_jobs(step: ConvolutionStep, problem: BlockProblem, form: Slicing, constants: ExpectedConstants) -> list[Job]:
     jobs, channel = [], 0
     for number, (count, choice) in enumerate(form.slices):
-        encoded = constants.add_weights(
-            step.weights, slice(channel, channel + count), choice, step, is_depthwise=step.is_depthwise
-        )
-        jobs.append(Job(step, choice, problem.accumulator, channel, count, encoded, number < form.staged, table, choice.cycles))
+        expected = _added(constants, step, channel, count, choice)
+        jobs.append(Job(step, choice, problem.accumulator, channel, count, expected, number < form.staged, None, choice.cycles))
         channel += count
     return jobs

@@ -116,7 +116,7 @@ class StepProblems:
         self._described: dict[Facts, Forms] = {}
         self._forms: dict[BlockProblem, Forms] = {}
 
-    def of(self, given: Step, constants: Constants | ExpectedConstants) -> tuple[Step, Forms]:
+    def of(self, given: Step, constants: ExpectedConstants) -> tuple[Step, Forms]:
         """The step with the least strides, and the forms of its problem."""
         known = self._known.get(id(given))
         if known is None:

@@ -185,10 +185,6 @@ class ExpectedConstants:
         self.digests_of = constants.digests_of
         self._slices: dict[tuple[object, ...], WeightSlice] = {}
 
-    def add(self, data: bytes) -> int:
-        """Any offset: a plan does not ask where constants lie."""
-        return 0
-
     def add_weights(
         self, weights: StepWeights, channels: slice, choice: BlockChoice, step: WindowStep, *, is_depthwise: bool
     ) -> WeightSlice:

@@ -86,6 +86,6 @@ def _cost(nodes: Sequence[PlanNode], graph: GraphState, state: State) -> tuple[b
     """Whether a plan exceeds the budget, and its cycles, by the expected size of constants; times its bytes if it does."""
     layouts = choose_layouts(step for node in nodes if node.program for step in node.program.steps)
     constants = ExpectedConstants(state.constants, is_rounded=False)  # a copy that just does not fit is none
-    maker = JobMaker(graph.graph, nodes, layouts, (), state.chooser)
-    plan, budget = maker.copies(maker.jobs(None, constants), None), arena_budget(state.variant)
+    maker = JobMaker(graph.graph, nodes, layouts, (), state.chooser, constants)
+    plan, budget = maker.copies(maker.jobs(None), None), arena_budget(state.variant)
     return plan.arena_bytes > budget, plan.cycles * max(plan.arena_bytes, budget)

@@ -32,7 +32,7 @@ def price_copies(state: State) -> State:
 
 
 def _priced(graph: GraphState, state: State) -> GraphState:
-    maker = JobMaker(graph.graph, graph.nodes, graph.layouts, graph.far, state.chooser)
+    maker = JobMaker(graph.graph, graph.nodes, graph.layouts, graph.far, state.chooser, ExpectedConstants(state.constants))
     return replace(graph, copies_bytes=_copies_bytes(state, maker), job_maker=maker)
 
 
@@ -45,20 +45,18 @@ def _copies_bytes(state: State, maker: JobMaker) -> int | None:
     def cost(cycles: float, size: int) -> float:
         return float(cycles * (given + size) ** PRICE_OF_MEMORY)
 
-    constants = ExpectedConstants(state.constants)
-    free = _plan(maker, constants, None)
+    free = _plan(maker, None)
     best, chosen, maps_bytes = cost(free.cycles, free.bytes), None, free.maps.bytes
     for share in _SHARES if free.bytes > maps_bytes else ():
         copies_bytes = int(share * (free.bytes - maps_bytes))
         if best <= cost(free.cycles, maps_bytes + copies_bytes) * _UNSURE:
             break  # not even if it took no more cycles
-        plan = _plan(maker, constants, copies_bytes)
+        plan = _plan(maker, copies_bytes)
         own = cost(plan.cycles, plan.bytes) * _UNSURE
         if own < best:
             best, chosen = own, copies_bytes
     return chosen
 
 
-def _plan(maker: JobMaker, constants: ExpectedConstants, copies_bytes: int | None) -> CopyPlan:
-    """The plan by the expected size of constants, of which nothing is encoded yet. What is drafted does not count as done."""
-    return maker.copies(maker.jobs(copies_bytes, constants), copies_bytes)
+def _plan(maker: JobMaker, copies_bytes: int | None) -> CopyPlan:
+    return maker.copies(maker.jobs(copies_bytes), copies_bytes)

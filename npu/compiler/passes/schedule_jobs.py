@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from npu.compiler.jobs import encode_constants
 from npu.compiler.state import GraphState, State
 
 
@@ -14,4 +15,5 @@ def schedule_jobs(state: State) -> State:
 
 def _scheduled(graph: GraphState, state: State) -> GraphState:
     assert graph.job_maker is not None
-    return replace(graph, jobs=graph.job_maker.jobs(graph.copies_bytes, state.constants, state.progress))
+    drafted = graph.job_maker.jobs(graph.copies_bytes)
+    return replace(graph, jobs=tuple(tuple(encode_constants(jobs, state.constants, state.progress)) for jobs in drafted))

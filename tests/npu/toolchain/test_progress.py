@@ -28,7 +28,7 @@ from tests.support.builder import ModelBuilder
 from tests.support.processes import environment
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits.tflite"
-COMPILE = {"compile", "blocks and weights of steps"}
+COMPILE = {"compile", "weights of operations"}
 VERBS: dict[str, tuple[Callable[[Progress], object], set[str]]] = {
     "check": (lambda progress: check_report(DIGITS, Session(), progress=progress), COMPILE),
     "explain": (lambda progress: explain(DIGITS, Session(), progress=progress), COMPILE | {"operators"}),
@@ -59,9 +59,9 @@ def test_the_stripes_of_a_cascade_count_when_compiled_and_when_simulated(tmp_pat
 
     run(model, Session(Hardware("ethos-u55-128", arena_cache_bytes=48 * 1024)), progress=progress)
     assert told["cascades to try"]
-    assert told["blocks and weights of steps"][-1][1] > 2  # the operators of the model
+    assert told["weights of operations"][-1][1] > 2  # the operators of the model
     assert [done for done, _ in told["operations of the NPU"]] == list(range(1, told["operations of the NPU"][0][1] + 1))
-    assert told["operations of the NPU"][0][1] > told["blocks and weights of steps"][-1][1]
+    assert told["operations of the NPU"][0][1] > told["weights of operations"][-1][1]
 
 
 def test_operators_between_the_jobs_of_the_npu_count_too() -> None:
