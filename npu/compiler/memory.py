@@ -25,6 +25,9 @@ _NOTEWORTHY = 1.02
 _LOOSE = 1.1
 """Times what is live at once that an arena must have for that: packing anew takes longer than all other planning."""
 
+_FAR = 2
+"""So many times what the arena may have is no limit that anything can be made for."""
+
 _NEGLIGIBLE_SHARE = 128
 """One part in so many of the feature maps' peak is nothing that copies of constants need to save."""
 
@@ -228,6 +231,11 @@ def arena_budget(variant: Variant) -> int:
     mode = variant.memory_mode
     board = variant.system.memories[mode.arena].size_bytes or sys.maxsize
     return board if mode.has_separate_cache else min(board, mode.arena_cache_bytes)
+
+
+def is_far_beyond(visible_bytes: int, variant: Variant) -> bool:
+    """Whether tensors that others see take so much more than the arena may have that it will be another memory."""
+    return visible_bytes > _FAR * arena_budget(variant)
 
 
 def _places(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from npu.compiler.allocate import LiveRange, live_bytes
+from npu.compiler.ir import Storage
 from npu.compiler.layout import choose_layouts
 from npu.compiler.lifetime import Lifetimes, LogicalBuffer, PlanNode, Sharing, share_in_place, shared_spans, trace_lifetimes
 from npu.graph.graph import Graph
+from npu.isa.operations import Layout
 from npu.records import dataclass
 
 
@@ -28,6 +30,15 @@ def map_peaks(graph: Graph, nodes: Sequence[PlanNode]) -> MapPeaks:
     spans = list(shared_spans(lifetimes, sharing).values()), list(_visible_spans(lifetimes, sharing))
     whole, visible = (max(live_bytes(one, lifetimes.events), default=0) for one in spans)
     return MapPeaks(whole, visible)
+
+
+def hidden_peak(graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout]) -> int:
+    """The most bytes that maps take at a time which only the NPU sees."""
+    works = [node.program.steps if node.program else () for node in nodes]
+    lifetimes = trace_lifetimes(graph, nodes, works, layouts)
+    spans = shared_spans(lifetimes, share_in_place(lifetimes, nodes, works, layouts))
+    hidden = [span for buffer, span in spans.items() if not isinstance(buffer, int)]
+    return max(live_bytes(hidden, lifetimes.events), default=0)
 
 
 def _visible_spans(lifetimes: Lifetimes, sharing: Sharing) -> Iterator[LiveRange]:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
+from npu.compiler.goal import Goal
+from npu.compiler.memory import arena_budget, is_far_beyond
 from npu.compiler.passes.assign_layouts import assign_layouts
 from npu.compiler.passes.assign_memories import assign_memories
 from npu.compiler.passes.copy_inputs import copy_inputs
@@ -22,7 +24,7 @@ from npu.compiler.passes.refuse_misfits import exceeds_budget, refuse_misfits
 from npu.compiler.passes.reshape_pointwise import reshape_pointwise
 from npu.compiler.passes.schedule_jobs import schedule_jobs
 from npu.compiler.state import State, initial_state, without_refused
-from npu.graph.placement import MEMORY_ARENA
+from npu.graph.placement import MEMORY_ARENA, Placement
 
 Pass: TypeAlias = Callable[[State], State]
 Observer: TypeAlias = Callable[[str, State], None]
@@ -59,16 +61,41 @@ def pass_names() -> tuple[str, ...]:
 def run_passes(state: State, observers: tuple[Observer, ...] = ()) -> State:
     """The state after the last pass, or as soon as nothing is left for the NPU.
 
-    If the model does not fit the memory even after operators went to the CPU for that, none of them does.
+    If the model does not fit the memory, it is tried for SIZE too, and what comes nearer is taken.
     """
     settled = _run_until_settled(state, observers)
-    is_moved = any(violation.rule == MEMORY_ARENA for op in settled.placement.ops for violation in op.violations)
-    if is_moved and exceeds_budget(settled):
-        settled = _run_until_settled(replace(state, keeps_misfits=True), observers)
+    if state.goal is Goal.PERFORMANCE and settled.has_work and exceeds_budget(settled) and not _is_hopeless(settled):
+        settled = min(settled, _run_until_settled(_anew(state, Goal.SIZE), observers), key=_excess)
     return settled
 
 
+def _is_hopeless(state: State) -> bool:
+    return is_far_beyond(max(graph.visible_bytes for graph in state.graphs), state.variant)
+
+
+def _excess(state: State) -> tuple[bool, float]:
+    """Whether a model takes more than the memory, and its cycles by the estimate, times its bytes if it does."""
+    jobs = (job for graph in state.graphs for row in graph.jobs for job in row)
+    taken = max((graph.planned.arena_end for graph in state.graphs if graph.memory is not None), default=0)
+    return exceeds_budget(state), sum(job.cycles for job in jobs) * max(taken, arena_budget(state.variant))
+
+
+def _anew(state: State, goal: Goal, placement: Placement | None = None) -> State:
+    """The state before the first pass, for a goal, with another placement if one is given."""
+    given = state.placement if placement is None else placement
+    return initial_state(state.model, given, state.chooser, state.constants.encoder, goal, state.progress, state.lstm_gates)
+
+
 def _run_until_settled(state: State, observers: tuple[Observer, ...]) -> State:
+    """As `_run_until_placed`; none for lack of memory if the model does not fit even so."""
+    settled = _run_until_placed(state, observers)
+    is_moved = any(violation.rule == MEMORY_ARENA for op in settled.placement.ops for violation in op.violations)
+    if is_moved and exceeds_budget(settled):
+        settled = _run_until_placed(replace(_anew(state, state.goal), keeps_misfits=True), observers)
+    return settled
+
+
+def _run_until_placed(state: State, observers: tuple[Observer, ...]) -> State:
     """Operators that a pass refuses go to the CPU, and the passes begin anew: other partitions, other programs."""
     start = state
     while True:
@@ -76,10 +103,7 @@ def _run_until_settled(state: State, observers: tuple[Observer, ...]) -> State:
         if not state.refusals:
             return state
         placement = without_refused(state.placement, state.refusals)
-        restarted = initial_state(
-            start.model, placement, start.chooser, start.constants.encoder, start.goal, start.progress, start.lstm_gates
-        )
-        start = replace(restarted, keeps_misfits=start.keeps_misfits)
+        start = replace(_anew(start, start.goal, placement), keeps_misfits=start.keeps_misfits)
 
 
 def _run_until_refused(state: State, observers: tuple[Observer, ...]) -> State:

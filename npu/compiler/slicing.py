@@ -108,6 +108,11 @@ class Forms:
         """Blocks of a plane where constants are in place."""
         return plane_blocks(self.problem.ofm, self.in_place)
 
+    @cached_property
+    def bytes_at_once(self) -> float:
+        """What copies take at least: two of the smallest slices, or all constants if they are fewer."""
+        return min(2 * SMALLEST_SLICE_BYTES, self.problem.ofm[2] * self.problem.channel_bytes)
+
     def copied(self, total: int, depth: int) -> Slicing:
         """Slices of `depth` channels of the first `total`, and what is left of them, all of them copied."""
         known = self._copied.get((total, depth))
@@ -166,7 +171,7 @@ def choose_form(forms: Forms, room: int, pace: Pace, *, is_bound: bool) -> Slici
         return kept
     if is_read_once and not mode.has_separate_cache:
         kept = _prefetched(forms, pace, room if is_bound else _MOST_PREFETCHED_BYTES) or kept
-    if is_read_once and room < 2 * SMALLEST_SLICE_BYTES:
+    if is_read_once and room < (forms.bytes_at_once if mode.has_separate_cache else 2 * SMALLEST_SLICE_BYTES):
         return kept
     copied = _cut(forms, room, pace)
     needed = copied.room

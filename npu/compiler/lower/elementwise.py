@@ -13,7 +13,7 @@ from npu.compiler.lower.activation import lower_function
 from npu.compiler.lower.activation_tables import Quantized
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
 from npu.compiler.lower.geometry import images
-from npu.compiler.lower.pooling import broadcast
+from npu.compiler.lower.memory import broadcast
 from npu.compiler.lower.quantize import FactorError, register_scale
 from npu.graph.attributes import AddOptions, SubOptions
 from npu.graph.dtype import DType

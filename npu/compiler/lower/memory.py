@@ -25,6 +25,7 @@ from npu.graph.dtype import DType
 from npu.graph.graph import Op
 from npu.graph.shapes.parts import strided_index
 from npu.layouts import MapShape
+from npu.machine.rules import ceil_div
 from npu.records import replace
 
 
@@ -164,9 +165,15 @@ def _fill(builder: Builder, source: View, target: View, row: int, value: int) ->
     """Set a box to a value: copies of anything readable, clamped to that value, so that no constant is needed.
 
     It begins at `row` of the source, which may be beside it: the nearest rows are read, which are there when a map is made row
-    by row.
+    by row. A box that is much larger than the source is doubled from what is there.
     """
-    tile = tuple(min(a, b) for a, b in zip(source.shape, target.shape, strict=True))
+    tile = as_shape([min(a, b) for a, b in zip(source.shape, target.shape, strict=True)])
+    counts = [ceil_div(extent, own) for extent, own in zip(target.shape, tile, strict=True)]
+    if math.prod(counts) > 2 * sum((count - 1).bit_length() for count in counts) + 2:
+        nearest = min(max(row, 0), source.shape[0] - tile[0])
+        builder.fill(crop(source, (nearest, 0, 0), tile), crop(target, (0, 0, 0), tile), value)
+        repeat(builder, target, tile)
+        return
     for y in range(0, target.shape[0], tile[0]):
         for x in range(0, target.shape[1], tile[1]):
             for c in range(0, target.shape[2], tile[2]):
@@ -174,6 +181,28 @@ def _fill(builder: Builder, source: View, target: View, row: int, value: int) ->
                 shape = as_shape([min(a, b) for a, b in zip(tile, rest, strict=True)])
                 nearest = min(max(row + y, 0), source.shape[0] - shape[0])
                 builder.fill(crop(source, (nearest, 0, 0), shape), crop(target, (y, x, c), shape), value)
+
+
+def broadcast(builder: Builder, source: View, shape: MapShape) -> View:
+    """A map of `shape` with the source repeated along its axes of extent 1; doubles what is there with every copy."""
+    target = builder.temporary("broadcast", shape, source.element)
+    builder.copy(source, crop(target, (0, 0, 0), source.shape))
+    repeat(builder, target, source.shape)
+    return View.whole(target.storage, source.zero_point)
+
+
+def repeat(builder: Builder, target: View, filled: MapShape) -> None:
+    """Repeat the box of shape `filled` at the target's origin until the target is full."""
+    done = list(filled)
+    for axis in (2, 1, 0):
+        while done[axis] < target.shape[axis]:
+            shape = list(done)
+            shape[axis] = min(done[axis], target.shape[axis] - done[axis])
+            offset = [0, 0, 0]
+            offset[axis] = done[axis]
+            extent = (shape[0], shape[1], shape[2])
+            builder.copy(crop(target, (0, 0, 0), extent), crop(target, (offset[0], offset[1], offset[2]), extent))
+            done[axis] += shape[axis]
 
 
 def constant_values(builder: Builder, tensor: int) -> list[int]:

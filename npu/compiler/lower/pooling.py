@@ -8,12 +8,11 @@ from npu.compiler.ir import View
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
 from npu.compiler.lower.convolution import effective_strides, legal_padding, window_padding
 from npu.compiler.lower.geometry import crop, images, needed_after
-from npu.compiler.lower.windows import MOST_WINDOWS, SlidingWindow, laid_out, split_window
+from npu.compiler.lower.windows import SlidingWindow, laid_out, split_window
 from npu.graph.attributes import Pool2DOptions
 from npu.graph.graph import Op
 from npu.isa.operations import INT16, IfmPadding, KernelWindow, PoolingMode, Scale
 from npu.isa.rules import MAX_EXTENT
-from npu.layouts import MapShape
 from npu.records import replace
 
 
@@ -57,23 +56,19 @@ def _lower(builder: Builder, op: Op, mode: PoolingMode) -> None:
             emit_pool(builder, part.ifm, part.ofm, mode, part.kernel, part.padding, finish)
 
 
-_FEW_WINDOWS = 4
-"""As many as `_pool_by_axis` may take to be worth its map in between."""
+_FEW_WINDOWS = {False: 4, True: 32}
+"""More of them are worth the map in between of `_pool_by_axis`, where cycles count alone and for the least memory."""
 _BETWEEN_BYTES, _BETWEEN_SHARE = 1 << 13, 16
 """The most for its map in between, also by its share of the input: all rows of a 128x128x8 map at a time are 1.4 % faster on
 Ethos-U65-512, and take 56 KiB more."""
 
 
 def _takes_axes_apart(builder: Builder, window: SlidingWindow, mode: PoolingMode) -> bool:
-    """Whether far windows are pooled along one axis after the other: in a few steps, not in one for every output.
-
-    For the least memory, of which the map in between takes some, only if those were too many.
-    """
+    """Whether far windows are pooled along one axis after the other: in a few steps, not in one for every output."""
     (_, width, depth), (oh, ow, _), kernel = window.ifm.shape, window.ofm.shape, window.kernel
     most = builder.variant.accelerator.max_kernel_stride
     windows = (oh if kernel.stride_y > most else 1) * (ow if kernel.stride_x > most else 1)
-    few = MOST_WINDOWS if builder.keeps_maps else _FEW_WINDOWS
-    if windows <= few or not window.padding.is_none:
+    if windows <= _FEW_WINDOWS[builder.keeps_maps] or not window.padding.is_none:
         return False
     element = window.ifm.element
     fits = (
@@ -152,25 +147,3 @@ def emit_pool(
     if mode is PoolingMode.AVERAGE:
         scale = mean_scale(kernel.height * kernel.width) if padding.is_none else None
     builder.pool(ifm, ofm, mode, finish=finish, scale=scale, kernel=kernel, padding=padding)
-
-
-def broadcast(builder: Builder, source: View, shape: MapShape) -> View:
-    """A map of `shape` with the source repeated along its axes of extent 1; doubles what is there with every copy."""
-    target = builder.temporary("broadcast", shape, source.element)
-    builder.copy(source, crop(target, (0, 0, 0), source.shape))
-    repeat(builder, target, source.shape)
-    return View.whole(target.storage, source.zero_point)
-
-
-def repeat(builder: Builder, target: View, filled: MapShape) -> None:
-    """Repeat the box of shape `filled` at the target's origin until the target is full."""
-    done = list(filled)
-    for axis in (2, 1, 0):
-        while done[axis] < target.shape[axis]:
-            shape = list(done)
-            shape[axis] = min(done[axis], target.shape[axis] - done[axis])
-            offset = [0, 0, 0]
-            offset[axis] = done[axis]
-            extent = (shape[0], shape[1], shape[2])
-            builder.copy(crop(target, (0, 0, 0), extent), crop(target, (offset[0], offset[1], offset[2]), extent))
-            done[axis] += shape[axis]

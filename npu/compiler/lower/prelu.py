@@ -9,8 +9,8 @@ from npu.compiler.lower.activation import lower_function
 from npu.compiler.lower.activation_tables import Quantized
 from npu.compiler.lower.builder import Builder, Finish
 from npu.compiler.lower.geometry import fold_shape
+from npu.compiler.lower.memory import broadcast
 from npu.compiler.lower.pair_tables import is_pair
-from npu.compiler.lower.pooling import broadcast
 from npu.compiler.lower.quantize import register_scale, rule_a
 from npu.graph.graph import Op
 from npu.isa.operations import INT16, ElementwiseMode

@@ -19,7 +19,8 @@ import numpy.typing as npt
 from npu.compiler.ir import StepWeights, View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop, images, needed_after
-from npu.compiler.lower.pooling import mean_scale, repeat
+from npu.compiler.lower.memory import repeat
+from npu.compiler.lower.pooling import mean_scale
 from npu.compiler.lower.resize_phases import phased_ways
 from npu.graph.attributes import ResizeBilinearOptions, ResizeNearestNeighborOptions
 from npu.graph.graph import Op

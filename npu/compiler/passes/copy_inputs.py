@@ -9,8 +9,9 @@ from npu.compiler.block_config import BlockChooser
 from npu.compiler.goal import Goal
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, Storage, View
 from npu.compiler.layout import reads
+from npu.compiler.peaks import hidden_peak
 from npu.compiler.state import GraphState, State
-from npu.compiler.step_problems import describe
+from npu.compiler.step_problems import StepEstimates, describe
 from npu.hardware.variant import MemoryMode
 from npu.isa.operations import Layout, PoolingMode, Rounding, Scale
 
@@ -25,25 +26,36 @@ _SLICE_DEPTH = 32
 
 
 def copy_inputs(state: State) -> State:
-    """The state with copies of the inputs where these pay, which is in a fast memory that nobody else uses."""
+    """The state with copies of the inputs where these pay, which is in a fast memory that nobody else uses.
+
+    For SIZE only those that save more of the cycles than they add to the memory.
+    """
     mode = state.variant.memory_mode
-    if not mode.has_separate_cache or state.goal is Goal.SIZE:
+    if not mode.has_separate_cache:
         return state
-    return state.with_graphs(tuple(_copied(graph, mode, state.chooser) for graph in state.graphs))
+    return state.with_graphs(tuple(_copied(graph, state, mode) for graph in state.graphs))
 
 
-def _copied(graph: GraphState, mode: MemoryMode, chooser: BlockChooser) -> GraphState:
-    layouts, nodes = dict(graph.layouts), []
-    for node in graph.nodes:
-        program = node.program
-        for storage in _candidates(program, mode) if program else ():
+def _copied(graph: GraphState, state: State, mode: MemoryMode) -> GraphState:
+    for number, node in enumerate(graph.nodes):
+        for storage in _candidates(node.program, mode) if node.program else ():
+            program = graph.nodes[number].program
             assert program is not None
             copy = _copy(program, storage)
-            with_it = {**layouts, copy.ofm.storage: Layout.NHWC}
-            if _saved(program, copy, with_it, chooser) > 0:
-                program, layouts = _with_copy(program, copy), with_it
-        nodes.append(replace(node, program=program))
-    return replace(graph, nodes=tuple(nodes), layouts=layouts)
+            layouts = {**graph.layouts, copy.ofm.storage: Layout.NHWC}
+            if _saved(program, copy, layouts, state.chooser) > 0:
+                with_it = replace(node, program=_with_copy(program, copy))
+                copied = replace(graph, nodes=(*graph.nodes[:number], with_it, *graph.nodes[number + 1 :]), layouts=layouts)
+                if state.goal is not Goal.SIZE or _product(copied, state) < _product(graph, state):
+                    graph = copied
+    return graph
+
+
+def _product(graph: GraphState, state: State) -> float:
+    """Bytes of all maps, times the cycles of all steps."""
+    estimates = StepEstimates(state.chooser, state.constants)
+    cycles = sum(estimates(node.program.steps) for node in graph.nodes if node.program)
+    return cycles * (graph.visible_bytes + hidden_peak(graph.graph, graph.nodes, graph.layouts))
 
 
 def _candidates(program: Program, mode: MemoryMode) -> Iterator[Storage]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from npu.compiler.fast_memory import room_for_maps
@@ -11,7 +11,7 @@ from npu.compiler.ir import ConvolutionStep
 from npu.compiler.job_maker import JobMaker
 from npu.compiler.layout import choose_layouts
 from npu.compiler.lifetime import PlanNode
-from npu.compiler.memory import arena_budget
+from npu.compiler.memory import arena_budget, is_far_beyond
 from npu.compiler.peaks import MapPeaks, map_peaks
 from npu.compiler.state import GraphState, State
 from npu.compiler.step_problems import StepEstimates
@@ -33,47 +33,60 @@ def _cut(graph: GraphState, state: State) -> GraphState:
 
 def _fitting(graph: GraphState, peaks: MapPeaks, state: State) -> Sequence[PlanNode]:
     """The nodes for the arena, then for the cache before it where there is one and its traffic; the smallest for SIZE."""
-    mode = state.variant.memory_mode
+    mode, is_small, budget = state.variant.memory_mode, state.goal is Goal.SIZE, _budget(peaks, state)
     if not mode.has_separate_cache:
-        if state.goal is Goal.SIZE:
-            from npu.compiler.cascade import fit_least  # here and below: for most models no search is needed
+        if not is_small:
+            return _within(graph, peaks, state)
+        from npu.compiler.cascade import fit_least  # here and below: for most models no search is needed
 
-            estimates = StepEstimates(state.chooser, state.constants, in_place=True)
-            return fit_least(graph.graph, graph.nodes, peaks.visible, estimates, state.progress)
-        return _within(graph, peaks, state)
-    from npu.compiler.cascade import fit_cache
+        estimates = StepEstimates(state.chooser, state.constants, in_place=True)
+        least = fit_least(graph.graph, graph.nodes, peaks.visible, estimates, state.progress)
+        if peaks.whole <= budget or map_peaks(graph.graph, least).whole <= budget:
+            return least
+        return _best([least, *_plans(graph, budget, state)], graph, state, budget)
+    from npu.compiler.cascade import fit_cache  # here and below: for most models no search is needed
     from npu.compiler.spared_traffic import spare_traffic
 
-    nodes, is_small = _within(graph, peaks, state), state.goal is Goal.SIZE
-    room = room_for_maps(mode)
+    nodes, room = _within(graph, peaks, state), room_for_maps(mode)
     cut = fit_cache(graph.graph, nodes, room, saves_flash=is_small, progress=state.progress)
     return spare_traffic(graph.graph, cut if is_small else nodes, cut, StepEstimates(state.chooser, state.constants))
 
 
+def _budget(peaks: MapPeaks, state: State) -> int:
+    """Bytes for the arena: what it may have, or what tensors that others see take alone, for no stripes make these smaller."""
+    return max(arena_budget(state.variant), peaks.visible)
+
+
 def _within(graph: GraphState, peaks: MapPeaks, state: State) -> Sequence[PlanNode]:
-    """The nodes for the arena's budget; uncut if tensors that others see exceed it alone, for stripes would only cost cycles.
+    """The nodes for the arena's budget; uncut if what others see exceeds what it may have by far: the memory will be another.
 
     Where the budget has no room for copies of constants besides the maps, smaller maps may be faster than whole ones. Where
     nothing meets it, bytes and cycles count alike: the last bytes beyond it are no use for twice the cycles.
     """
-    budget = arena_budget(state.variant)
-    if peaks.visible > budget:
+    budget, is_separate = _budget(peaks, state), state.variant.memory_mode.has_separate_cache
+    if is_far_beyond(peaks.visible, state.variant):
         return graph.nodes
-    is_separate = state.variant.memory_mode.has_separate_cache
     if peaks.whole + (0 if is_separate else _copied_bytes(graph)) <= budget:
         return graph.nodes
+    plans = _plans(graph, budget, state)
+    first = next(plans)
+    return first if is_separate else _best([first, *plans], graph, state, budget)
+
+
+def _plans(graph: GraphState, budget: int, state: State) -> Iterator[list[PlanNode]]:
     from npu.compiler.cascade import plans_within
 
-    plans = plans_within(graph.graph, graph.nodes, budget, state.progress)
-    first = next(plans)
-    if is_separate:
-        return first
-    different = {tuple(len(node.program.steps) if node.program else 0 for node in nodes): nodes for nodes in [first, *plans]}
+    return plans_within(graph.graph, graph.nodes, budget, state.progress)
+
+
+def _best(plans: Sequence[list[PlanNode]], graph: GraphState, state: State, budget: int) -> list[PlanNode]:
+    """The plan that costs least: another than the first one only if it is clearly better."""
+    different = {tuple(len(node.program.steps) if node.program else 0 for node in nodes): nodes for nodes in plans}
     if len(different) == 1:
-        return first
-    costs = {steps: _cost(nodes, graph, state) for steps, nodes in different.items()}
+        return plans[0]
+    costs = {steps: _cost(nodes, graph, state, budget) for steps, nodes in different.items()}
     best, (is_over, cost) = min(costs, key=lambda steps: costs[steps]), next(iter(costs.values()))
-    return different[best] if costs[best] < (is_over, cost * _SURE) else first
+    return different[best] if costs[best] < (is_over, cost * _SURE) else plans[0]
 
 
 def _copied_bytes(graph: GraphState) -> int:
@@ -82,10 +95,10 @@ def _copied_bytes(graph: GraphState) -> int:
     return max((sum(sizes[number : number + 3]) for number in range(len(sizes))), default=0)
 
 
-def _cost(nodes: Sequence[PlanNode], graph: GraphState, state: State) -> tuple[bool, float]:
+def _cost(nodes: Sequence[PlanNode], graph: GraphState, state: State, budget: int) -> tuple[bool, float]:
     """Whether a plan exceeds the budget, and its cycles, by the expected size of constants; times its bytes if it does."""
     layouts = choose_layouts(step for node in nodes if node.program for step in node.program.steps)
     constants = ExpectedConstants(state.constants, is_rounded=False)  # a copy that just does not fit is none
     maker = JobMaker(graph.graph, nodes, layouts, (), state.chooser, constants)
-    plan, budget = maker.copies(maker.jobs(None), None), arena_budget(state.variant)
+    plan = maker.copies(maker.jobs(None), None)
     return plan.arena_bytes > budget, plan.cycles * max(plan.arena_bytes, budget)

@@ -25,9 +25,12 @@ _UNSURE = 1.02
 _SMALL_PARTS = {True: 24, False: 128}
 """One part in so many costs nothing: of a fast memory for the NPU alone (16 of 384 KiB), of one that it shares (32 of 4096)."""
 
+_TINY_PART = 64
+"""The same for SIZE, of a fast memory for the NPU alone (6 of 384 KiB)."""
+
 
 def price_copies(state: State) -> State:
-    """The state with the bytes that copies may take: none besides the maps for SIZE, else what they are worth."""
+    """The state with the bytes that copies may take: hardly any besides the maps for SIZE, else what they are worth."""
     return state.with_graphs(tuple(_priced(graph, state) for graph in state.graphs))
 
 
@@ -37,9 +40,10 @@ def _priced(graph: GraphState, state: State) -> GraphState:
 
 
 def _copies_bytes(state: State, maker: JobMaker) -> int | None:
-    if state.goal is Goal.SIZE:
-        return 0
     mode = state.variant.memory_mode
+    if state.goal is Goal.SIZE:
+        tiny = mode.arena_cache_bytes // _TINY_PART if mode.has_separate_cache else 0
+        return max(tiny - _plan(maker, 0).bytes, 0) if tiny else 0
     given = mode.arena_cache_bytes // _SMALL_PARTS[mode.has_separate_cache]
 
     def cost(cycles: float, size: int) -> float:

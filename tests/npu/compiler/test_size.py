@@ -1,0 +1,112 @@
+"""What the least memory may cost: a little more of it where that saves far more cycles, and limits that nothing can meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import npu
+from npu.compiler.compiled import CompiledModel
+from npu.graph import attributes as at
+from npu.graph.ethos_u import Region
+from npu.graph.graph import Model
+from npu.isa.operations import Dma, KernelOperation, Pooling
+from npu.tflite.writer import write_model
+
+from tests.support.litert import random_inputs, run_reference
+from tests.support.random_graphs import Sketch
+
+
+def convolution(s: Sketch, x: int, kernel: int, depth: int, stride: int = 1) -> int:
+    _, height, width, channels = s.shape(x)
+    weights = s.weights((depth, kernel, kernel, channels), 0, per_channel=True)
+    options = at.Conv2DOptions(at.Padding.SAME, stride, stride, at.FusedActivation.RELU, 1, 1)
+    made = s.tensor((1, -(-height // stride), -(-width // stride), depth), 0.25, 5)
+    return s.op("CONV_2D", [x, weights, s.bias(x, weights, depth, 1000)], [made], options)
+
+
+def model_of(make: Callable[[Sketch], int]) -> bytes:
+    s = Sketch(np.random.default_rng(1))
+    return write_model(Model((s.graph([make(s)]),)))
+
+
+def compiled(content: bytes, target: str, **choices: str | int) -> CompiledModel:
+    """The compiled model, whose file has given what LiteRT's reference does."""
+    result = npu.compile(content, target, **choices)  # type: ignore[arg-type]
+    inputs = random_inputs(content, 3)
+    for ours, theirs in zip(npu.run(result.content, inputs, target).outputs, run_reference(content, inputs), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    return result.compiled_model
+
+
+def kernels(model: CompiledModel) -> list[KernelOperation]:
+    return [one for part in model.partitions for one in part.operations if isinstance(one, KernelOperation)]
+
+
+def padded(s: Sketch) -> int:
+    amounts = s.numbers([[0, 0], [31, 31], [31, 31], [0, 0]])
+    return s.op("PAD", [s.input((1, 2, 2, 3), 0.02, 1), amounts], [s.tensor((1, 64, 64, 3), 0.02, 1)], at.PadOptions())
+
+
+def pooled_far(s: Sketch) -> int:
+    x = convolution(s, s.input((1, 64, 64, 1), 0.02, 1), 3, 8)
+    pool = at.Pool2DOptions(at.Padding.VALID, 4, 4, 4, 4, at.FusedActivation.NONE)
+    return s.op("AVERAGE_POOL_2D", [x], [s.tensor((1, 16, 16, 8), 0.25, 5)], pool)
+
+
+@pytest.mark.parametrize("goal", ["performance", "size"])
+@pytest.mark.parametrize("make", [padded, pooled_far])
+def test_what_has_many_parts_takes_few_operations(make: Callable[[Sketch], int], goal: str) -> None:
+    """A border much larger than the map in it doubles; far windows are pooled along one axis after the other."""
+    model = compiled(model_of(make), "ethos-u65-256", optimise=goal)
+    assert len(kernels(model)) <= 40
+
+
+def widened(s: Sketch) -> int:
+    """A large kernel over an input of 4 KiB, and much larger maps behind."""
+    x = convolution(s, s.input((1, 64, 64, 1), 0.02, 1), 8, 1)
+    return convolution(s, convolution(s, x, 1, 16), 3, 1)
+
+
+def test_an_input_that_is_read_again_and_again_is_copied_for_size_where_the_peak_is_elsewhere() -> None:
+    first, second, *_ = kernels(compiled(model_of(widened), "ethos-u65-256", optimise="size"))
+    assert (first.ifm.region, first.ofm.region, second.ifm.region) == (Region.ARENA, Region.FAST, Region.FAST)
+    assert isinstance(first, Pooling)
+
+
+def narrow(s: Sketch) -> int:
+    x = convolution(s, s.input((1, 1, 1, 12), 0.02, 1), 1, 16)
+    return convolution(s, convolution(s, x, 1, 16), 1, 8)
+
+
+def test_weights_of_a_few_bytes_are_copied_for_size_into_a_memory_of_the_npu_alone() -> None:
+    content = model_of(narrow)
+    for target, is_copied in (("ethos-u65-256", True), ("ethos-u55-128", False)):
+        model = compiled(content, target, optimise="size")
+        copies = [one for part in model.partitions for one in part.operations if isinstance(one, Dma)]
+        assert bool(copies) is is_copied
+        assert model.usage.fast_bytes <= 6 * 1024
+
+
+def pyramid(s: Sketch) -> int:
+    """An input of 16 KiB and maps in between of 128."""
+    x = convolution(s, s.input((1, 64, 64, 4), 0.02, 1), 1, 32)
+    return convolution(s, convolution(s, x, 3, 32), 3, 4, stride=4)
+
+
+@pytest.mark.parametrize("goal", ["performance", "size"])
+def test_where_the_input_alone_exceeds_the_limit_the_rest_is_made_smaller(goal: str) -> None:
+    content, seen = model_of(pyramid), 64 * 64 * 4
+    near = compiled(content, "ethos-u55-128", arena_cache_size=seen - 2048, optimise=goal)
+    assert seen < near.usage.arena_bytes < 3 * seen
+    assert near.memory.peaks[0].visible_bytes == seen
+
+
+def test_limits_that_performance_cannot_meet_are_met_as_size_does() -> None:
+    """And the other way round: for size the limit counts more than the cycles."""
+    content = model_of(pyramid)
+    least = compiled(content, "ethos-u55-128", optimise="size").usage.arena_bytes
+    for goal in ("performance", "size"):
+        assert compiled(content, "ethos-u55-128", arena_cache_size=least, optimise=goal).usage.arena_bytes <= least
