@@ -66,8 +66,10 @@ def test_what_has_many_parts_takes_few_operations(make: Callable[[Sketch], int],
 
 def widened(s: Sketch) -> int:
     """A large kernel over an input of 4 KiB, and much larger maps behind."""
-    x = convolution(s, s.input((1, 64, 64, 1), 0.02, 1), 8, 1)
-    return convolution(s, convolution(s, x, 1, 16), 3, 1)
+    x, weights = s.input((1, 64, 64, 1), 0.02, 1), s.weights((1, 15, 15, 1), 0, per_channel=True)
+    options = at.Conv2DOptions(at.Padding.VALID, 1, 1, at.FusedActivation.RELU, 1, 1)
+    x = s.op("CONV_2D", [x, weights, s.bias(x, weights, 1, 1000)], [s.tensor((1, 50, 50, 1), 0.25, 5)], options)
+    return convolution(s, convolution(s, x, 1, 8), 3, 1)
 
 
 def test_an_input_that_is_read_again_and_again_is_copied_for_size_where_the_peak_is_elsewhere() -> None:
