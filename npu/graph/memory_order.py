@@ -5,73 +5,109 @@ A DEQUANTIZE in front of other work, as converters write it, keeps floats for as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import repeat
+from collections.abc import Collection, Iterable, Sequence
+from itertools import accumulate
 
-from npu.graph.graph import ABSENT, Graph
+from npu.graph.graph import ABSENT, Graph, Tensor
 from npu.graph.partition import dependencies_of
+from npu.memo import cached_property
 
 NodeOps = tuple[int, ...]
 """Operators that run as one, in this order."""
 
 
-def in_least_memory(graph: Graph, nodes: Sequence[NodeOps]) -> list[int]:
-    """The positions of `nodes`, which are in an order in which they can run, in the best order that was found.
+class MemoryOrder:
+    """Orders of nodes of one graph."""
 
-    It is the given order unless the other one, made from the last node to the first, takes less memory: see `_from_the_end`.
-    """
-    given = list(range(len(nodes)))
-    peak, least = peak_of(graph, nodes, given), max(map(_needed_by, repeat(graph), nodes), default=0)
-    if peak <= least:
-        return given
-    other = _from_the_end(graph, nodes)
-    return other if peak_of(graph, nodes, other) < peak else given
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    @cached_property
+    def _followers(self) -> Sequence[Collection[int]]:
+        return dependencies_of(self.graph)
+
+    def least(self, nodes: Sequence[NodeOps], share: float = 1.0) -> list[int]:
+        """The positions of `nodes`, which are in an order in which they can run, in the best order that was found.
+
+        It is the given order unless another one, made from the last node to the first, takes less than a share of its memory:
+        see `_from_the_end`.
+        """
+        given, memory = list(range(len(nodes))), _Memory(self.graph, nodes)
+        peak = memory.peak(given)
+        if share * peak <= memory.least:
+            return given
+        after = _nodes_after(self._followers, nodes)
+        found = [_from_the_end(memory, after, is_late=is_late) for is_late in (False, True)]
+        peaks = [memory.peak(order) for order in found]
+        return found[peaks.index(min(peaks))] if min(peaks) < share * peak else given
 
 
 def peak_of(graph: Graph, nodes: Sequence[NodeOps], order: Iterable[int]) -> int:
     """The most bytes of tensors between nodes that are live at once when they run in an order: others may never be whole."""
-    spans: dict[int, list[int]] = {tensor: [0, 0] for tensor in graph.inputs}
-    tensors = [_tensors_of(graph, node) for node in nodes]
-    seen = {*graph.inputs, *graph.outputs}.union(*(reads for reads, _ in tensors))
-    for event, position in enumerate(order):
-        for tensor in set.union(*tensors[position]) & seen:
-            spans.setdefault(tensor, [event, event])[1] = event
-    for tensor in graph.outputs:
-        spans.setdefault(tensor, [0, 0])[1] = len(nodes) - 1
-    change = [0] * (len(nodes) + 1)
-    for tensor, (first, last) in spans.items():
-        size = _size(graph, tensor)
-        change[first] += size
-        change[last + 1] -= size
-    peak = live = 0
-    for size in change:
-        live += size
-        peak = max(peak, live)
-    return peak
+    return _Memory(graph, nodes).peak(order)
 
 
-def _from_the_end(graph: Graph, nodes: Sequence[NodeOps]) -> list[int]:
+class _Memory:
+    """What nodes read and write, and its bytes."""
+
+    def __init__(self, graph: Graph, nodes: Sequence[NodeOps]) -> None:
+        self.graph = graph
+        self.tensors = [_tensors_of(graph, node) for node in nodes]
+        self._seen = {*graph.inputs, *graph.outputs}.union(*(reads for reads, _ in self.tensors))
+        touched = self._seen.union(*(writes for _, writes in self.tensors))
+        self.sizes = {index: 0 if index == ABSENT else _size(graph.tensors[index]) for index in touched}
+        self.least = max(
+            (self.bytes_of(set.union(*own)) for node, own in zip(nodes, self.tensors, strict=True) if len(node) == 1), default=0
+        )
+        """Of tensors without which a node of one operator cannot run, whatever the order."""
+
+    def bytes_of(self, tensors: Iterable[int]) -> int:
+        sizes = self.sizes
+        return sum([sizes[tensor] for tensor in tensors])
+
+    def peak(self, order: Iterable[int]) -> int:
+        """The most bytes of tensors between nodes that are live at once."""
+        spans: dict[int, list[int]] = {tensor: [0, 0] for tensor in self.graph.inputs}
+        for event, position in enumerate(order):
+            for tensor in set.union(*self.tensors[position]) & self._seen:
+                spans.setdefault(tensor, [event, event])[1] = event
+        for tensor in self.graph.outputs:
+            spans.setdefault(tensor, [0, 0])[1] = len(self.tensors) - 1
+        change = [0] * (len(self.tensors) + 1)
+        for tensor, (first, last) in spans.items():
+            change[first] += self.sizes[tensor]
+            change[last + 1] -= self.sizes[tensor]
+        return max(accumulate(change))
+
+
+def _from_the_end(memory: _Memory, after: Sequence[set[int]], *, is_late: bool) -> list[int]:
     """An order in which each node comes as late as it can if its results take more than what nobody reads after it.
 
     Of several of these the one that frees least is the last: it has the others' results beside it. Of the rest, which should
     come early, the one that takes most is the last. This is the best order of nodes that do not depend on each other
-    (Abdel-Wahab and Kameda 1978).
+    (Abdel-Wahab and Kameda 1978). `is_late` says what those do whose results take as much: neither is always better.
     """
-    after = _nodes_after(graph, nodes)
-    before: list[list[int]] = [[] for _ in nodes]
+    before: list[list[int]] = [[] for _ in after]
     for position, followers in enumerate(after):
         for follower in followers:
             before[follower].append(position)
-    reads, writes = zip(*(_tensors_of(graph, node) for node in nodes), strict=True) if nodes else ((), ())
     waits = [len(followers) for followers in after]
     ready = {position for position, count in enumerate(waits) if count == 0}
-    live, order = set(graph.outputs), list[int]()
+    live, order = set(memory.graph.outputs), list[int]()
+
+    def rank(position: int) -> tuple[bool, int, int]:
+        """The least comes last."""
+        reads, writes = memory.tensors[position]
+        freed, made = memory.bytes_of(reads - live), memory.bytes_of(writes & live)
+        is_early = freed > made or (freed == made and not is_late)
+        return is_early, -made if is_early else freed, -position
+
     while ready:
-        ranked = [(_rank(graph, reads[position] - live, writes[position] & live), -position) for position in ready]
-        best = -min(ranked)[1]
+        best = min(ready, key=rank)
         ready.remove(best)
         order.append(best)
-        live = live - writes[best] | reads[best]
+        reads, writes = memory.tensors[best]
+        live = live - writes | reads
         for position in before[best]:
             waits[position] -= 1
             if waits[position] == 0:
@@ -79,17 +115,11 @@ def _from_the_end(graph: Graph, nodes: Sequence[NodeOps]) -> list[int]:
     return order[::-1]
 
 
-def _rank(graph: Graph, frees: set[int], makes: set[int]) -> tuple[bool, int]:
-    """The least comes last."""
-    freed, made = (sum(_size(graph, tensor) for tensor in tensors) for tensors in (frees, makes))
-    return freed >= made, freed if freed < made else -made
-
-
-def _nodes_after(graph: Graph, nodes: Sequence[NodeOps]) -> list[set[int]]:
+def _nodes_after(dependencies: Sequence[Collection[int]], nodes: Sequence[NodeOps]) -> list[set[int]]:
     """For each node, those that must run after it."""
     node_of = {index: position for position, node in enumerate(nodes) for index in node}
     after: list[set[int]] = [set() for _ in nodes]
-    for index, followers in enumerate(dependencies_of(graph)):
+    for index, followers in enumerate(dependencies):
         if index in node_of:
             after[node_of[index]].update(node_of[follower] for follower in followers if follower in node_of)
     return [followers - {position} for position, followers in enumerate(after)]
@@ -102,12 +132,6 @@ def _tensors_of(graph: Graph, node: NodeOps) -> tuple[set[int], set[int]]:
     return {tensor for op in ops for tensor in op.inputs} - writes, writes
 
 
-def _needed_by(graph: Graph, node: NodeOps) -> int:
-    """Bytes of tensors without which a node cannot run, whatever the order."""
-    return sum(_size(graph, tensor) for tensor in set.union(*_tensors_of(graph, node))) if len(node) == 1 else 0
-
-
-def _size(graph: Graph, tensor: int) -> int:
+def _size(tensor: Tensor) -> int:
     """Bytes that a tensor takes while it is live; a variable takes its own always."""
-    known = None if tensor == ABSENT else graph.tensors[tensor]
-    return 0 if known is None or known.is_constant or known.is_variable else known.bytes
+    return 0 if tensor.is_constant or tensor.is_variable else tensor.bytes

@@ -1,6 +1,7 @@
 """Pass: operators that the NPU can run in one go become one node; every other operator is a node of its own.
 
-Nodes run in an order in which tensors take little memory.
+Nodes run in an order in which tensors take little memory, and the operators of a node do where that is much less: cascades and
+results that replace their operands do better in the order of the file.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from dataclasses import replace
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.state import State
 from npu.graph.graph import Graph
-from npu.graph.memory_order import in_least_memory
+from npu.graph.memory_order import MemoryOrder
 from npu.graph.partition import orders, partition_nodes, steps_of
+
+_MUCH_LESS = 0.9
 
 
 def partition_graphs(state: State) -> State:
@@ -28,12 +31,13 @@ def partition_graphs(state: State) -> State:
 def _nodes(graph: Graph, accepted: Sequence[int]) -> list[PlanNode]:
     """The graph's operators in an order in which they can run, those of an NPU partition together."""
     subsets = partition_nodes(steps_of(graph), accepted, graph.outputs, order=orders(graph.ops))
-    nodes: list[PlanNode] = []
+    nodes, memory = list[PlanNode](), MemoryOrder(graph)
     for subset in subsets:
         if subset.delegated:
-            nodes.append(PlanNode(subset.nodes, is_npu=True))
+            order = memory.least([(index,) for index in subset.nodes], _MUCH_LESS)
+            nodes.append(PlanNode(tuple([subset.nodes[position] for position in order]), is_npu=True))
         else:
             nodes += [PlanNode((index,)) for index in subset.nodes if index not in graph.unneeded]
     if not accepted:  # the file stays as it is
         return nodes
-    return [nodes[position] for position in in_least_memory(graph, [node.ops for node in nodes])]
+    return [nodes[position] for position in memory.least([node.ops for node in nodes])]

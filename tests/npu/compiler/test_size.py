@@ -112,3 +112,19 @@ def test_limits_that_performance_cannot_meet_are_met_as_size_does() -> None:
     least = compiled(content, "ethos-u55-128", optimise="size").usage.arena_bytes
     for goal in ("performance", "size"):
         assert compiled(content, "ethos-u55-128", arena_cache_size=least, optimise=goal).usage.arena_bytes <= least
+
+
+def unrolled(s: Sketch) -> int:
+    """All of ten convolutions of one input, and then their sum, one after the other: as an unrolled cell is written."""
+    x = s.input((1, 16, 16, 8), 0.02, 1)
+    terms = [convolution(s, x, 1, 8) for _ in range(10)]
+    total = terms[0]
+    for term in terms[1:]:
+        total = s.op("ADD", [total, term], [s.tensor((1, 16, 16, 8), 0.4, 3)], at.AddOptions(at.FusedActivation.NONE))
+    return total
+
+
+@pytest.mark.parametrize("goal", ["performance", "size"])
+def test_operators_of_a_job_run_where_their_results_are_needed(goal: str) -> None:
+    model = compiled(model_of(unrolled), "ethos-u55-128", optimise=goal)
+    assert model.usage.arena_bytes < 6 * 16 * 16 * 8

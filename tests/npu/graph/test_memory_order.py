@@ -11,7 +11,7 @@ import npu
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
-from npu.graph.memory_order import in_least_memory, peak_of
+from npu.graph.memory_order import MemoryOrder, peak_of
 from npu.graph.partition import dependencies_of
 from npu.tflite.reader import read_model
 
@@ -44,7 +44,7 @@ def test_the_order_can_run_and_takes_no_more_than_the_given_one() -> None:
     for seed in range(30):
         graph = random_graph(seed)
         nodes = [(index,) for index in range(7)]
-        order = in_least_memory(graph, nodes)
+        order = MemoryOrder(graph).least(nodes)
         assert sorted(order) == list(range(7))
         assert can_run(graph, order)
         given, found = (peak_of(graph, nodes, one) for one in (range(7), order))
@@ -63,7 +63,7 @@ def test_nodes_that_do_not_depend_on_each_other_come_in_the_best_order(seed: int
     graph = graph_of([1, *before, *after], ops, tuple(range(7, 13)))
     nodes = [(index,) for index in range(7)]
     least = min(peak_of(graph, nodes, (0, *one)) for one in permutations(range(1, 7)))
-    assert peak_of(graph, nodes, in_least_memory(graph, nodes)) == least
+    assert peak_of(graph, nodes, MemoryOrder(graph).least(nodes)) == least
 
 
 def test_what_is_between_the_operators_of_a_node_does_not_count() -> None:
