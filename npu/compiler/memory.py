@@ -25,8 +25,8 @@ _NOTEWORTHY = 1.02
 _LOOSE = 1.1
 """Times what is live at once that an arena must have for that: packing anew takes longer than all other planning."""
 
-_FAR = 2
-"""So many times what the arena may have is no limit that anything can be made for."""
+_FAR = 4
+"""So many times what the arena may have is far beyond it."""
 
 _NEGLIGIBLE_SHARE = 128
 """One part in so many of the feature maps' peak is nothing that copies of constants need to save."""
@@ -233,9 +233,9 @@ def arena_budget(variant: Variant) -> int:
     return board if mode.has_separate_cache else min(board, mode.arena_cache_bytes)
 
 
-def is_far_beyond(visible_bytes: int, variant: Variant) -> bool:
-    """Whether tensors that others see take so much more than the arena may have that it will be another memory."""
-    return visible_bytes > _FAR * arena_budget(variant)
+def is_hopeless(visible_bytes: int, taken_bytes: int, variant: Variant) -> bool:
+    """Whether tensors that others see exceed what the arena may have, and all by far: the memory will be another one."""
+    return visible_bytes > arena_budget(variant) and taken_bytes > _FAR * arena_budget(variant)
 
 
 def _places(

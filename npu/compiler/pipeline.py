@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from npu.compiler.goal import Goal
-from npu.compiler.memory import arena_budget, is_far_beyond
+from npu.compiler.memory import arena_budget, is_hopeless
 from npu.compiler.passes.assign_layouts import assign_layouts
 from npu.compiler.passes.assign_memories import assign_memories
 from npu.compiler.passes.copy_inputs import copy_inputs
@@ -23,7 +23,7 @@ from npu.compiler.passes.rebuild_graphs import rebuild_graphs
 from npu.compiler.passes.refuse_misfits import exceeds_budget, refuse_misfits
 from npu.compiler.passes.reshape_pointwise import reshape_pointwise
 from npu.compiler.passes.schedule_jobs import schedule_jobs
-from npu.compiler.state import State, initial_state, without_refused
+from npu.compiler.state import GraphState, State, initial_state, without_refused
 from npu.graph.placement import MEMORY_ARENA, Placement
 
 Pass: TypeAlias = Callable[[State], State]
@@ -70,14 +70,19 @@ def run_passes(state: State, observers: tuple[Observer, ...] = ()) -> State:
 
 
 def _is_hopeless(state: State) -> bool:
-    return is_far_beyond(max(graph.visible_bytes for graph in state.graphs), state.variant)
+    return is_hopeless(max(graph.visible_bytes for graph in state.graphs), max(map(_taken, state.graphs)), state.variant)
 
 
 def _excess(state: State) -> tuple[bool, float]:
     """Whether a model takes more than the memory, and its cycles by the estimate, times its bytes if it does."""
     jobs = (job for graph in state.graphs for row in graph.jobs for job in row)
-    taken = max((graph.planned.arena_end for graph in state.graphs if graph.memory is not None), default=0)
+    taken = max(map(_taken, state.graphs))
     return exceeds_budget(state), sum(job.cycles for job in jobs) * max(taken, arena_budget(state.variant))
+
+
+def _taken(graph: GraphState) -> int:
+    """Bytes of the arena, 0 without a plan."""
+    return 0 if graph.memory is None else graph.memory.arena_end
 
 
 def _anew(state: State, goal: Goal, placement: Placement | None = None) -> State:

@@ -11,7 +11,7 @@ from npu.compiler.ir import ConvolutionStep
 from npu.compiler.job_maker import JobMaker
 from npu.compiler.layout import choose_layouts
 from npu.compiler.lifetime import PlanNode
-from npu.compiler.memory import arena_budget, is_far_beyond
+from npu.compiler.memory import arena_budget, is_hopeless
 from npu.compiler.peaks import MapPeaks, map_peaks
 from npu.compiler.state import GraphState, State
 from npu.compiler.step_problems import StepEstimates
@@ -58,19 +58,25 @@ def _budget(peaks: MapPeaks, state: State) -> int:
 
 
 def _within(graph: GraphState, peaks: MapPeaks, state: State) -> Sequence[PlanNode]:
-    """The nodes for the arena's budget; uncut if what others see exceeds what it may have by far: the memory will be another.
+    """The nodes for the arena's budget; uncut if it is hopeless: stripes would only cost cycles and flash.
 
     Where the budget has no room for copies of constants besides the maps, smaller maps may be faster than whole ones. Where
     nothing meets it, bytes and cycles count alike: the last bytes beyond it are no use for twice the cycles.
     """
-    budget, is_separate = _budget(peaks, state), state.variant.memory_mode.has_separate_cache
-    if is_far_beyond(peaks.visible, state.variant):
+    variant, budget = state.variant, _budget(peaks, state)
+    is_separate, is_missed = variant.memory_mode.has_separate_cache, peaks.visible > arena_budget(variant)
+    if is_hopeless(peaks.visible, peaks.visible, variant):
         return graph.nodes
     if peaks.whole + (0 if is_separate else _copied_bytes(graph)) <= budget:
         return graph.nodes
     plans = _plans(graph, budget, state)
     first = next(plans)
-    return first if is_separate else _best([first, *plans], graph, state, budget)
+    if is_separate:
+        return first
+    best = _best([first, *plans], graph, state, budget)
+    if is_missed and is_hopeless(peaks.visible, map_peaks(graph.graph, best).whole, variant):
+        return graph.nodes
+    return best
 
 
 def _plans(graph: GraphState, budget: int, state: State) -> Iterator[list[PlanNode]]:
