@@ -62,7 +62,8 @@ def page(cells: Sequence[tuple[float, Cell]], prices: Sequence[float], targets: 
     yield "`python -m benchmarks.price_of_memory --write docs/price-of-memory.md`.\n"
     yield f"The compiler's price is {price}: twice the memory must save {1 - 2**-price:.0%} of the cycles. Of a fast"
     yield "memory that only the NPU uses, as on Ethos-U65, a part of 1/24 costs nothing, of one that it shares 1/128."
-    yield "`--optimise size` spends none.\n"
+    yield "`--optimise size` spends none, but for a memory of the NPU alone: 1/64 of that with the maps, 1/12 where the"
+    yield "weights of one operator are as many as a fifth of its bytes.\n"
     yield "| price | twice the memory saves at least | target | total cycles | SRAM |\n| ---: | ---: | --- | ---: | ---: |"
     for price in prices:
         for target in targets:

@@ -41,6 +41,8 @@ _PRICE_OF_BYTES = 1 / 4
 """A part less of the SRAM, or of the flash, is worth a quarter of that part of the cycles."""
 _STEP_BYTES = 100
 """Of commands, in the mean of networks in stripes."""
+_ENCODED_AGAIN = 0.3
+"""Of the weights that stripes read, the part that is encoded for them alone."""
 
 _ALIKE = 1.005
 """Of plans of which none is worth so much more than another by the estimate, the smallest is taken."""
@@ -161,7 +163,8 @@ def _priced(search: CascadeSearch, plan: CutPlan, cycles: Callable[[Sequence[Ste
 
 def _worth(plan: CutPlan, encoded: int) -> float:
     """How dear a cycle of a plan is for the bytes that it takes, with weights of `encoded` bytes that all stripes read."""
-    flash = encoded + len(plan.steps) * _STEP_BYTES
+    again = max(int(plan.steps["weights"].sum()) - encoded, 0)
+    flash = encoded + _ENCODED_AGAIN * again + len(plan.steps) * _STEP_BYTES
     return float((plan.peak * flash) ** _PRICE_OF_BYTES)
 
 

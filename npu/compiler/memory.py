@@ -233,9 +233,9 @@ def arena_budget(variant: Variant) -> int:
     return board if mode.has_separate_cache else min(board, mode.arena_cache_bytes)
 
 
-def is_hopeless(visible_bytes: int, taken_bytes: int, variant: Variant) -> bool:
+def is_hopeless(budget: int, visible_bytes: int, taken_bytes: int) -> bool:
     """Whether tensors that others see exceed what the arena may have, and all by far: the memory will be another one."""
-    return visible_bytes > arena_budget(variant) and taken_bytes > _FAR * arena_budget(variant)
+    return visible_bytes > budget and taken_bytes > _FAR * budget
 
 
 def _places(

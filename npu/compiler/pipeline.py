@@ -70,7 +70,8 @@ def run_passes(state: State, observers: tuple[Observer, ...] = ()) -> State:
 
 
 def _is_hopeless(state: State) -> bool:
-    return is_hopeless(max(graph.visible_bytes for graph in state.graphs), max(map(_taken, state.graphs)), state.variant)
+    visible, taken = max(graph.visible_bytes for graph in state.graphs), max(map(_taken, state.graphs))
+    return is_hopeless(arena_budget(state.variant), visible, taken)
 
 
 def _excess(state: State) -> tuple[bool, float]:

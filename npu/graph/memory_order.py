@@ -32,22 +32,22 @@ class MemoryOrder:
         It is the given order unless another one, made from the last node to the first, takes less than a share of its memory:
         see `_from_the_end`.
         """
-        given, memory = list(range(len(nodes))), _Memory(self.graph, nodes)
+        given, memory = list(range(len(nodes))), _LiveBytes(self.graph, nodes)
         peak = memory.peak(given)
         if share * peak <= memory.least:
             return given
         after = _nodes_after(self._followers, nodes)
-        found = [_from_the_end(memory, after, is_late=is_late) for is_late in (False, True)]
-        peaks = [memory.peak(order) for order in found]
-        return found[peaks.index(min(peaks))] if min(peaks) < share * peak else given
+        orders = [_from_the_end(memory, after, is_late=is_late) for is_late in (False, True)]
+        peaks = [memory.peak(order) for order in orders]
+        return orders[peaks.index(min(peaks))] if min(peaks) < share * peak else given
 
 
 def peak_of(graph: Graph, nodes: Sequence[NodeOps], order: Iterable[int]) -> int:
     """The most bytes of tensors between nodes that are live at once when they run in an order: others may never be whole."""
-    return _Memory(graph, nodes).peak(order)
+    return _LiveBytes(graph, nodes).peak(order)
 
 
-class _Memory:
+class _LiveBytes:
     """What nodes read and write, and its bytes."""
 
     def __init__(self, graph: Graph, nodes: Sequence[NodeOps]) -> None:
@@ -80,7 +80,7 @@ class _Memory:
         return max(accumulate(change))
 
 
-def _from_the_end(memory: _Memory, after: Sequence[set[int]], *, is_late: bool) -> list[int]:
+def _from_the_end(memory: _LiveBytes, after: Sequence[set[int]], *, is_late: bool) -> list[int]:
     """An order in which each node comes as late as it can if its results take more than what nobody reads after it.
 
     Of several of these the one that frees least is the last: it has the others' results beside it. Of the rest, which should

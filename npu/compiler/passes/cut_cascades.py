@@ -63,9 +63,9 @@ def _within(graph: GraphState, peaks: MapPeaks, state: State) -> Sequence[PlanNo
     Where the budget has no room for copies of constants besides the maps, smaller maps may be faster than whole ones. Where
     nothing meets it, bytes and cycles count alike: the last bytes beyond it are no use for twice the cycles.
     """
-    variant, budget = state.variant, _budget(peaks, state)
-    is_separate, is_missed = variant.memory_mode.has_separate_cache, peaks.visible > arena_budget(variant)
-    if is_hopeless(peaks.visible, peaks.visible, variant):
+    given, budget = arena_budget(state.variant), _budget(peaks, state)
+    is_separate = state.variant.memory_mode.has_separate_cache
+    if is_hopeless(given, peaks.visible, peaks.visible):
         return graph.nodes
     if peaks.whole + (0 if is_separate else _copied_bytes(graph)) <= budget:
         return graph.nodes
@@ -74,7 +74,7 @@ def _within(graph: GraphState, peaks: MapPeaks, state: State) -> Sequence[PlanNo
     if is_separate:
         return first
     best = _best([first, *plans], graph, state, budget)
-    if is_missed and is_hopeless(peaks.visible, map_peaks(graph.graph, best).whole, variant):
+    if given < peaks.visible and is_hopeless(given, peaks.visible, map_peaks(graph.graph, best).whole):
         return graph.nodes
     return best
 

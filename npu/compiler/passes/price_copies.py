@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from npu.compiler.goal import Goal
+from npu.compiler.ir import ConvolutionStep
 from npu.compiler.job_maker import JobMaker
 from npu.compiler.memory import CopyPlan
 from npu.compiler.state import GraphState, State
@@ -25,8 +26,11 @@ _UNSURE = 1.02
 _SMALL_PARTS = {True: 24, False: 128}
 """One part in so many costs nothing: of a fast memory for the NPU alone (16 of 384 KiB), of one that it shares (32 of 4096)."""
 
-_TINY_PART = 64
-"""The same for SIZE, of a fast memory for the NPU alone (6 of 384 KiB)."""
+_TINY_PARTS = {False: 64, True: 12}
+"""The same for SIZE, of a fast memory for the NPU alone: 6 of 384 KiB, and 32 where one operator has many weights."""
+
+_MANY_PART = 5
+"""Weights that are many would fill one part in so many of such a memory (77 of 384 KiB)."""
 
 
 def price_copies(state: State) -> State:
@@ -36,14 +40,21 @@ def price_copies(state: State) -> State:
 
 def _priced(graph: GraphState, state: State) -> GraphState:
     maker = JobMaker(graph.graph, graph.nodes, graph.layouts, graph.far, state.chooser, ExpectedConstants(state.constants))
-    return replace(graph, copies_bytes=_copies_bytes(state, maker), job_maker=maker)
+    least = state.goal is Goal.SIZE
+    return replace(graph, copies_bytes=_least(graph, state, maker) if least else _worthwhile(state, maker), job_maker=maker)
 
 
-def _copies_bytes(state: State, maker: JobMaker) -> int | None:
+def _least(graph: GraphState, state: State, maker: JobMaker) -> int:
+    mode, cache_bytes = state.variant.memory_mode, state.variant.memory_mode.arena_cache_bytes
+    if not mode.has_separate_cache:
+        return 0
+    largest = max((step.weights.values.size for step in graph.steps if isinstance(step, ConvolutionStep)), default=0)
+    tiny = cache_bytes // _TINY_PARTS[largest * _MANY_PART > cache_bytes]
+    return max(tiny - _plan(maker, 0).bytes, 0)
+
+
+def _worthwhile(state: State, maker: JobMaker) -> int | None:
     mode = state.variant.memory_mode
-    if state.goal is Goal.SIZE:
-        tiny = mode.arena_cache_bytes // _TINY_PART if mode.has_separate_cache else 0
-        return max(tiny - _plan(maker, 0).bytes, 0) if tiny else 0
     given = mode.arena_cache_bytes // _SMALL_PARTS[mode.has_separate_cache]
 
     def cost(cycles: float, size: int) -> float:

@@ -175,11 +175,11 @@ def addition(ifm: View, ifm2: View, ofm: View) -> ElementwiseStep:
     )  # fmt: skip
 
 
-def residual_blocks(depth: int = 8) -> Program:
+def residual_blocks() -> Program:
     """Two blocks whose branches meet in a sum: past two 3x3 convolutions, and with a convolution of stride 2 on both sides."""
-    source, result = Storage("in", (24, 9, 4), INT8, 0, True), Storage("out", (12, 5, depth), INT8, 2, True)
-    a, b, c, d = (View.whole(Storage(name, (24, 9, depth), INT8), 3) for name in "abcd")
-    e, f = (View.whole(Storage(name, (12, 5, depth), INT8), -7) for name in "ef")
+    source, result = Storage("in", (24, 9, 4), INT8, 0, True), Storage("out", (12, 5, 8), INT8, 2, True)
+    a, b, c, d = (View.whole(Storage(name, (24, 9, 8), INT8), 3) for name in "abcd")
+    e, f = (View.whole(Storage(name, (12, 5, 8), INT8), -7) for name in "ef")
     around = IfmPadding(1, 1, 1, 1)
     steps: list[Step] = [
         convolution(View.whole(source, 5), a, KernelWindow(), IfmPadding()),
@@ -323,11 +323,9 @@ def test_plans_that_would_take_too_much_memory_at_any_cycles_are_not_priced() ->
     assert len(priced[True]) < len(priced[False])
 
 
-@pytest.mark.parametrize(("depth", "share"), [(8, 0.955), (32, 0.4)])
-def test_branches_that_meet_again_are_cut_where_that_saves_memory_and_costs_no_cycles(depth: int, share: float) -> None:
-    """Their weights are encoded once, however many stripes read them."""
-    tensors = tuple(Tensor(f"t{i}", shape, DType.INT8) for i, shape in enumerate(((24, 9, 4), (1,), (12, 5, depth))))
-    small, whole = Graph("g", tensors, (Op("CUSTOM", (0,), (2,)),), (0,), (2,)), residual_blocks(depth)
+def test_branches_that_meet_again_are_cut_where_that_saves_memory_and_costs_no_cycles() -> None:
+    tensors = tuple(Tensor(f"t{i}", shape, DType.INT8) for i, shape in enumerate(((24, 9, 4), (1,), (12, 5, 8))))
+    small, whole = Graph("g", tensors, (Op("CUSTOM", (0,), (2,)),), (0,), (2,)), residual_blocks()
     lines = CascadeSearch(small, [PlanNode((0,), whole)], (2, 3, 4, 6, 8, 12, 16, 24, 32))
 
     def cycles(steps: Sequence[Step]) -> float:
@@ -335,7 +333,7 @@ def test_branches_that_meet_again_are_cut_where_that_saves_memory_and_costs_no_c
 
     (node,) = least(small, [PlanNode((0,), whole)], cycles)
     assert node.program is not None
-    assert peak([node]) < share * lines.start.peak
+    assert peak([node]) < 0.955 * lines.start.peak
     assert cycles(node.program.steps) <= cycles(whole.steps)
     given = {0: RANDOM.integers(-128, 128, (24, 9, 4), np.int8)}
     np.testing.assert_array_equal(execute(node.program, given)[2], execute(whole, given)[2])
