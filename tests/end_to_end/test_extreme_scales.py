@@ -114,3 +114,10 @@ def test_products_of_words_times_a_ratio_above_1_are_clamped_where_litert_loses_
     np.testing.assert_array_equal(run(CpuInterpreter(model_content=content), inputs)[0], reference)
     assert reference.tolist()[1:6] == expected.tolist()[1:6]
     assert reference.tolist()[0] != 32767
+
+
+def test_a_product_that_is_shifted_beyond_its_bits_is_refused() -> None:
+    operand = In((7,), I8, 0.5)
+    content = model("MUL", [operand, operand], [In((7,), I8, TINY)], at.MulOptions(PLAIN))
+    with pytest.raises(InterpreterError, match=r"mul \(op 0 of subgraph 0\): scales: their ratio must be below 2\*\*31"):
+        CpuInterpreter(model_content=content).allocate_tensors()
