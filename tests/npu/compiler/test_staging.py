@@ -39,11 +39,14 @@ def test_copies_of_constants_that_are_read_once_stay_small_beside_small_maps(tar
     assert usage.arena_bytes + usage.fast_bytes < most_bytes
 
 
-def test_a_cache_for_the_npu_alone_holds_copies_where_they_are_faster_unless_size_counts() -> None:
-    content = write_model(pointwise_pair(1, 512, 512))
-    copied, _ = copies(content, Hardware("ethos-u65-256"))
-    assert copied > 512 * 512
-    assert copies(content, Hardware("ethos-u65-256"), Goal.SIZE)[0] == 0
+@pytest.mark.parametrize(("depth", "room_bytes"), [(512, 32 * 1024), (256, 6 * 1024)])
+def test_a_cache_for_the_npu_alone_holds_copies_where_they_are_faster_and_few_for_size(depth: int, room_bytes: int) -> None:
+    """More where one operator has more weights than a fifth of the cache has bytes."""
+    content = write_model(pointwise_pair(1, depth, depth))
+    copied, usage = copies(content, Hardware("ethos-u65-256"))
+    assert copied > depth * depth
+    _, small = copies(content, Hardware("ethos-u65-256"), Goal.SIZE)
+    assert small.arena_bytes + small.fast_bytes <= room_bytes < usage.arena_bytes + usage.fast_bytes
 
 
 def test_constants_that_every_block_of_the_plane_reads_are_copied() -> None:
