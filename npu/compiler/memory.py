@@ -25,7 +25,7 @@ _NOTEWORTHY = 1.02
 _LOOSE = 1.1
 """Times what is live at once that an arena must have for that: packing anew takes longer than all other planning."""
 
-_FAR = 4
+_FAR = 4 / 3
 """So many times what the arena may have is far beyond it."""
 
 _NEGLIGIBLE_SHARE = 128
@@ -233,9 +233,9 @@ def arena_budget(variant: Variant) -> int:
     return board if mode.has_separate_cache else min(board, mode.arena_cache_bytes)
 
 
-def is_hopeless(budget: int, visible_bytes: int, taken_bytes: int) -> bool:
-    """Whether tensors that others see exceed what the arena may have, and all by far: the memory will be another one."""
-    return visible_bytes > budget and taken_bytes > _FAR * budget
+def is_hopeless(budget: int, visible_bytes: int) -> bool:
+    """Whether tensors that others see exceed what the arena may have by so much that the memory will be another one."""
+    return visible_bytes > _FAR * budget
 
 
 def _places(

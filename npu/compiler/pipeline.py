@@ -70,8 +70,7 @@ def run_passes(state: State, observers: tuple[Observer, ...] = ()) -> State:
 
 
 def _is_hopeless(state: State) -> bool:
-    visible, taken = max(graph.visible_bytes for graph in state.graphs), max(map(_taken, state.graphs))
-    return is_hopeless(arena_budget(state.variant), visible, taken)
+    return is_hopeless(arena_budget(state.variant), max(graph.visible_bytes for graph in state.graphs))
 
 
 def _excess(state: State) -> tuple[bool, float]:

@@ -63,20 +63,14 @@ def _within(graph: GraphState, peaks: MapPeaks, state: State) -> Sequence[PlanNo
     Where the budget has no room for copies of constants besides the maps, smaller maps may be faster than whole ones. Where
     nothing meets it, bytes and cycles count alike: the last bytes beyond it are no use for twice the cycles.
     """
-    given, budget = arena_budget(state.variant), _budget(peaks, state)
-    is_separate = state.variant.memory_mode.has_separate_cache
-    if is_hopeless(given, peaks.visible, peaks.visible):
+    budget, is_separate = _budget(peaks, state), state.variant.memory_mode.has_separate_cache
+    if is_hopeless(arena_budget(state.variant), peaks.visible):
         return graph.nodes
     if peaks.whole + (0 if is_separate else _copied_bytes(graph)) <= budget:
         return graph.nodes
     plans = _plans(graph, budget, state)
     first = next(plans)
-    if is_separate:
-        return first
-    best = _best([first, *plans], graph, state, budget)
-    if given < peaks.visible and is_hopeless(given, peaks.visible, map_peaks(graph.graph, best).whole):
-        return graph.nodes
-    return best
+    return first if is_separate else _best([first, *plans], graph, state, budget)
 
 
 def _plans(graph: GraphState, budget: int, state: State) -> Iterator[list[PlanNode]]:
