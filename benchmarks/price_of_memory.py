@@ -60,10 +60,11 @@ def page(cells: Sequence[tuple[float, Cell]], prices: Sequence[float], targets: 
     yield "bytes to the power of a price are least. The table shows what prices give: geometric means beside Vela 5.2's files"
     yield "for performance, in brackets the cells above 1.00. Made by"
     yield "`python -m benchmarks.price_of_memory --write docs/price-of-memory.md`.\n"
+    small, tiny, many = price_copies.SMALL_PARTS, price_copies.TINY_PARTS, price_copies.MANY_PART
     yield f"The compiler's price is {price}: twice the memory must save {1 - 2**-price:.0%} of the cycles. Of a fast"
-    yield "memory that only the NPU uses, as on Ethos-U65, a part of 1/24 costs nothing, of one that it shares 1/128."
-    yield "`--optimise size` spends none, but for a memory of the NPU alone: 1/64 of that with the maps, 1/12 where the"
-    yield "weights of one operator are as many as a fifth of its bytes.\n"
+    yield f"memory that only the NPU uses, as on Ethos-U65, a part of 1/{small[True]} costs nothing, of one that it shares"
+    yield f"1/{small[False]}. `--optimise size` spends none, but for a memory of the NPU alone: 1/{tiny[False]} of that with"
+    yield f"the maps, 1/{tiny[True]} where the weights of one operator are more than 1/{many} of its bytes.\n"
     yield "| price | twice the memory saves at least | target | total cycles | SRAM |\n| ---: | ---: | --- | ---: | ---: |"
     for price in prices:
         for target in targets:

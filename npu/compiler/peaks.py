@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from npu.compiler.allocate import LiveRange, live_bytes
 from npu.compiler.ir import Storage
@@ -23,22 +23,27 @@ class MapPeaks:
 
 def map_peaks(graph: Graph, nodes: Sequence[PlanNode]) -> MapPeaks:
     """The peaks of nodes whose maps are whole. An elementwise result that replaces its operand takes no memory of its own."""
-    works = [node.program.steps if node.program else () for node in nodes]
-    layouts = choose_layouts(step for steps in works for step in steps)
-    lifetimes = trace_lifetimes(graph, nodes, works, layouts)
-    sharing = share_in_place(lifetimes, nodes, works, layouts)
-    spans = list(shared_spans(lifetimes, sharing).values()), list(_visible_spans(lifetimes, sharing))
-    whole, visible = (max(live_bytes(one, lifetimes.events), default=0) for one in spans)
-    return MapPeaks(whole, visible)
+    layouts = choose_layouts(step for node in nodes if node.program for step in node.program.steps)
+    lifetimes, sharing = _traced(graph, nodes, layouts)
+    whole = _peak(shared_spans(lifetimes, sharing).values(), lifetimes)
+    return MapPeaks(whole, _peak(_visible_spans(lifetimes, sharing), lifetimes))
 
 
 def hidden_peak(graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout]) -> int:
     """The most bytes that maps take at a time which only the NPU sees."""
+    lifetimes, sharing = _traced(graph, nodes, layouts)
+    spans = shared_spans(lifetimes, sharing).items()
+    return _peak((span for buffer, span in spans if not isinstance(buffer, int)), lifetimes)
+
+
+def _traced(graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout]) -> tuple[Lifetimes, Sharing]:
     works = [node.program.steps if node.program else () for node in nodes]
     lifetimes = trace_lifetimes(graph, nodes, works, layouts)
-    spans = shared_spans(lifetimes, share_in_place(lifetimes, nodes, works, layouts))
-    hidden = [span for buffer, span in spans.items() if not isinstance(buffer, int)]
-    return max(live_bytes(hidden, lifetimes.events), default=0)
+    return lifetimes, share_in_place(lifetimes, nodes, works, layouts)
+
+
+def _peak(spans: Iterable[LiveRange], lifetimes: Lifetimes) -> int:
+    return max(live_bytes(list(spans), lifetimes.events), default=0)
 
 
 def _visible_spans(lifetimes: Lifetimes, sharing: Sharing) -> Iterator[LiveRange]:

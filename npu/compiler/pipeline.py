@@ -92,7 +92,7 @@ def _anew(state: State, goal: Goal, placement: Placement | None = None) -> State
 
 
 def _run_until_settled(state: State, observers: tuple[Observer, ...]) -> State:
-    """As `_run_until_placed`; none for lack of memory if the model does not fit even so."""
+    """What `_run_until_placed` makes: with no operator on the CPU for lack of memory, if the model does not fit even so."""
     settled = _run_until_placed(state, observers)
     is_moved = any(violation.rule == MEMORY_ARENA for op in settled.placement.ops for violation in op.violations)
     if is_moved and exceeds_budget(settled):

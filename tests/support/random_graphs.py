@@ -156,6 +156,17 @@ _VERSIONS = {
 }  # fmt: skip
 
 
+def convolved(s: Sketch, x: int, kernel: int, depth: int, stride: int = 1) -> int:
+    """A CONV_2D of SAME padding with RELU, to `depth` channels."""
+    _, height, width, channels = s.shape(x)
+    weights = s.weights((depth, kernel, kernel, channels), 0, per_channel=True)
+    options = at.Conv2DOptions(Padding.SAME, stride, stride, FusedActivation.RELU, 1, 1)
+    made = s.tensor(
+        (1, out_extent(height, kernel, stride, Padding.SAME), out_extent(width, kernel, stride, Padding.SAME), depth), 0.25, 5
+    )
+    return s.op("CONV_2D", [x, weights, s.bias(x, weights, depth, 1000)], [made], options)
+
+
 def out_extent(extent: int, kernel: int, stride: int, padding: Padding) -> int:
     """Output extent of a window; `kernel` is dilated."""
     return -(-extent // stride) if padding is Padding.SAME else (extent - kernel) // stride + 1

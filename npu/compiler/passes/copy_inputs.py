@@ -37,6 +37,7 @@ def copy_inputs(state: State) -> State:
 
 
 def _copied(graph: GraphState, state: State, mode: MemoryMode) -> GraphState:
+    estimates = StepEstimates(state.chooser, state.constants)
     for number, node in enumerate(graph.nodes):
         for storage in _candidates(node.program, mode) if node.program else ():
             program = graph.nodes[number].program
@@ -46,14 +47,13 @@ def _copied(graph: GraphState, state: State, mode: MemoryMode) -> GraphState:
             if _saved(program, copy, layouts, state.chooser) > 0:
                 with_it = replace(node, program=_with_copy(program, copy))
                 copied = replace(graph, nodes=(*graph.nodes[:number], with_it, *graph.nodes[number + 1 :]), layouts=layouts)
-                if state.goal is not Goal.SIZE or _product(copied, state) < _product(graph, state):
+                if state.goal is not Goal.SIZE or _product(copied, estimates) < _product(graph, estimates):
                     graph = copied
     return graph
 
 
-def _product(graph: GraphState, state: State) -> float:
+def _product(graph: GraphState, estimates: StepEstimates) -> float:
     """Bytes of all maps, times the cycles of all steps."""
-    estimates = StepEstimates(state.chooser, state.constants)
     cycles = sum(estimates(node.program.steps) for node in graph.nodes if node.program)
     return cycles * (graph.visible_bytes + hidden_peak(graph.graph, graph.nodes, graph.layouts))
 

@@ -44,7 +44,7 @@ def _fitting(graph: GraphState, peaks: MapPeaks, state: State) -> Sequence[PlanN
         if peaks.whole <= budget or map_peaks(graph.graph, least).whole <= budget:
             return least
         return _best([least, *_plans(graph, budget, state)], graph, state, budget)
-    from npu.compiler.cascade import fit_cache  # here and below: for most models no search is needed
+    from npu.compiler.cascade import fit_cache
     from npu.compiler.spared_traffic import spare_traffic
 
     nodes, room = _within(graph, peaks, state), room_for_maps(mode)

@@ -23,13 +23,13 @@ _SHARES = (0, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
 _UNSURE = 1.02
 """Plans with a bound take so much longer than estimated, relative to the one without."""
 
-_SMALL_PARTS = {True: 24, False: 128}
+SMALL_PARTS = {True: 24, False: 128}
 """One part in so many costs nothing: of a fast memory for the NPU alone (16 of 384 KiB), of one that it shares (32 of 4096)."""
 
-_TINY_PARTS = {False: 64, True: 12}
+TINY_PARTS = {False: 64, True: 12}
 """The same for SIZE, of a fast memory for the NPU alone: 6 of 384 KiB, and 32 where one operator has many weights."""
 
-_MANY_PART = 5
+MANY_PART = 5
 """Weights that are many would fill one part in so many of such a memory (77 of 384 KiB)."""
 
 
@@ -49,13 +49,13 @@ def _least(graph: GraphState, state: State, maker: JobMaker) -> int:
     if not mode.has_separate_cache:
         return 0
     largest = max((step.weights.values.size for step in graph.steps if isinstance(step, ConvolutionStep)), default=0)
-    tiny = cache_bytes // _TINY_PARTS[largest * _MANY_PART > cache_bytes]
+    tiny = cache_bytes // TINY_PARTS[largest * MANY_PART > cache_bytes]
     return max(tiny - _plan(maker, 0).bytes, 0)
 
 
 def _worthwhile(state: State, maker: JobMaker) -> int | None:
     mode = state.variant.memory_mode
-    given = mode.arena_cache_bytes // _SMALL_PARTS[mode.has_separate_cache]
+    given = mode.arena_cache_bytes // SMALL_PARTS[mode.has_separate_cache]
 
     def cost(cycles: float, size: int) -> float:
         return float(cycles * (given + size) ** PRICE_OF_MEMORY)

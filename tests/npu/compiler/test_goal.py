@@ -19,7 +19,7 @@ from npu.tflite.writer import write_model
 from npu.toolchain.session import Session
 
 from tests.support.litert import random_inputs, run_reference
-from tests.support.random_graphs import Sketch
+from tests.support.random_graphs import Sketch, convolved
 from tests.support.shared import shared_models
 
 REAL = {name: path for name, path in shared_models().items() if name in ("mlperf_resnet8_int8", "mlperf_kws_int8")}
@@ -32,21 +32,15 @@ def sram(content: bytes, target: str, **choices: str) -> int:
 
 def block(s: Sketch, x: int, kernels: tuple[int, ...]) -> int:
     """Convolutions of `kernels` one after the other, added to what the first reads."""
-    y = functools.reduce(lambda y, kernel: convolution(s, y, kernel, s.shape(x)), kernels, x)
+    y = functools.reduce(lambda y, kernel: convolved(s, y, kernel, s.shape(x)[3]), kernels, x)
     return s.op("ADD", [x, y], [s.tensor(s.shape(x), 0.4, 3)], at.AddOptions(at.FusedActivation.NONE))
-
-
-def convolution(s: Sketch, x: int, kernel: int, shape: tuple[int, ...]) -> int:
-    weights = s.weights((shape[3], kernel, kernel, s.shape(x)[3]), 0, per_channel=True)
-    options = at.Conv2DOptions(at.Padding.SAME, 1, 1, at.FusedActivation.RELU, 1, 1)
-    return s.op("CONV_2D", [x, weights, s.bias(x, weights, shape[3], 1000)], [s.tensor(shape, 0.25, 5)], options)
 
 
 def residual(kernels: tuple[int, ...], shape: tuple[int, ...]) -> bytes:
     """Two blocks between a convolution and a pooling."""
     s = Sketch(np.random.default_rng(len(kernels)))
     depth = shape[3]
-    x = convolution(s, s.input((*shape[:3], 2), 0.02, 1), 3, shape)
+    x = convolved(s, s.input((*shape[:3], 2), 0.02, 1), 3, depth)
     for _ in range(2):
         x = block(s, x, kernels)
     pool = at.Pool2DOptions(at.Padding.VALID, 2, 2, 2, 2, at.FusedActivation.NONE)

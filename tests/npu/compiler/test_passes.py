@@ -187,6 +187,20 @@ def test_a_copy_over_one_that_is_still_read_is_found() -> None:
         verify_state("plan_memory", state.with_graphs(tuple(on_top(graph) for graph in state.graphs)))
 
 
+@pytest.mark.parametrize("case", MODELS)
+def test_the_jobs_that_were_priced_are_those_that_are_made(case: str) -> None:
+    make, target = MODELS[case]
+    (graph,) = states(make(), target)["schedule_jobs"].graphs
+    assert graph.job_maker is not None
+    priced = graph.job_maker.jobs(graph.copies_bytes)
+    assert priced is graph.job_maker.jobs(graph.copies_bytes)
+    pairs = [
+        (one, other) for row, others in zip(priced, graph.jobs, strict=True) for one, other in zip(row, others, strict=True)
+    ]
+    assert len(pairs) >= 3
+    assert all(one.step is other.step and one.choice is other.choice for one, other in pairs)
+
+
 def test_what_lies_between_maps_counts_against_the_arena() -> None:
     """Maps that are live together may fit where no packing of them does."""
     make, target = MODELS["digits"]

@@ -66,6 +66,18 @@ def test_nodes_that_do_not_depend_on_each_other_come_in_the_best_order(seed: int
     assert peak_of(graph, nodes, MemoryOrder(graph).least(nodes)) == least
 
 
+def test_results_as_large_as_what_they_free_come_early_or_late() -> None:
+    """Ten terms of one input and their sum, where late is better, and a graph where it is not."""
+    ops = [((0,), (1 + k,)) for k in range(10)] + [((10 + k if k else 1, 2 + k), (11 + k,)) for k in range(9)]
+    sums = graph_of([1] * 20, ops, (19,))
+    assert peak_of(sums, nodes := [(index,) for index in range(19)], range(19)) == 11
+    assert peak_of(sums, nodes, MemoryOrder(sums).least(nodes)) <= 4
+    reads = ((0,), (0,), (0, 2), (1,), (3, 4), (0,), (6,), (7,), (3,), (5, 8, 9))
+    other = graph_of([2, 2, 2, 2, 1, 1, 1, 1, 2, 2, 2], [(own, (1 + k,)) for k, own in enumerate(reads)], (10,))
+    assert peak_of(other, nodes := [(index,) for index in range(10)], range(10)) == 8
+    assert peak_of(other, nodes, MemoryOrder(other).least(nodes)) == 7
+
+
 def test_what_is_between_the_operators_of_a_node_does_not_count() -> None:
     graph = graph_of([1, 1000, 2], [((0,), (1,)), ((1,), (2,))], (2,))
     assert peak_of(graph, [(0, 1)], [0]) == 3
