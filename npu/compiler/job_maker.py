@@ -26,9 +26,10 @@ class JobMaker:
         far: Collection[Storage],
         chooser: BlockChooser,
         constants: ExpectedConstants,
+        room: int = 0,
     ) -> None:
         self._nodes, self._constants = nodes, constants
-        self._planner = MemoryPlanner(graph, nodes, layouts, chooser.variant)
+        self._planner = MemoryPlanner(graph, nodes, layouts, chooser.variant, room)
         self._rooms = StepRooms(nodes, self._planner)
         self._problems = StepProblems(layouts, far, chooser)
         self._jobs: dict[int | None, tuple[tuple[Job, ...], ...]] = {}

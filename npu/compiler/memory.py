@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from npu.compiler.allocate import Allocation, LiveRange, Packer, allocate, live_bytes
-from npu.compiler.fast_memory import FastBuffers, choose_fast, room_for_maps
+from npu.compiler.fast_memory import FastBuffers, choose_fast
 from npu.compiler.ir import Step, Storage
 from npu.compiler.jobs import Job
 from npu.compiler.lifetime import Lifetimes, LogicalBuffer, PlanNode, Sharing, share_in_place, shared_spans, trace_lifetimes
 from npu.compiler.slicing import LARGEST_SLICE_BYTES, WORTH_MEMORY
-from npu.compiler.staging import CopySpeed, StagingLimits, Transfer, TransferPlan, TransferPlanner
+from npu.compiler.staging import StagingLimits, Transfer, TransferPlan, TransferPlanner
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph
 from npu.hardware.variant import Variant
 from npu.isa.operations import Layout
+from npu.machine.port_rates import port_rate
 from npu.records import dataclass, replace
 
 _NOTEWORTHY = 1.02
@@ -108,8 +109,10 @@ class CopyPlan:
 class MemoryPlanner:
     """Plans the memory of one graph; where maps lie is worked out once for each way in which steps are sliced."""
 
-    def __init__(self, graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout], variant: Variant) -> None:
-        self.variant = variant
+    def __init__(
+        self, graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout], variant: Variant, room: int = 0
+    ) -> None:
+        self.variant, self._room = variant, room
         self._graph, self._nodes, self._layouts = graph, nodes, layouts
         self._sharing: dict[_Slices, tuple[Lifetimes, Sharing]] = {}
         self._maps: dict[_Slices, MapPlan] = {}
@@ -145,9 +148,9 @@ class MemoryPlanner:
         lifetimes, arena, packer = maps.lifetimes, maps.arena, maps.packer
         separate = variant.memory_mode.has_separate_cache
         limit = variant.memory_mode.arena_cache_bytes if separate else arena_budget(variant)
-        allocation, speed = maps.cache if separate else arena, CopySpeed.on(variant)
+        allocation, port = maps.cache if separate else arena, port_rate(variant, variant.memory_mode.constants)
         limits = _staging_limits(allocation.total_bytes, limit - base, jobs, copies_bytes, separate=separate)
-        planners = [TransferPlanner(row, start, speed) for row, start in zip(jobs, lifetimes.starts, strict=False)]
+        planners = [TransferPlanner(row, start, port) for row, start in zip(jobs, lifetimes.starts, strict=False)]
 
         def planned(*, is_ahead: bool) -> tuple[int, list[TransferPlan]]:
             packer.clear()
@@ -197,7 +200,7 @@ class MemoryPlanner:
         if known is None:
             works, mode = [[job.step for job in row] for row in jobs], self.variant.memory_mode
             lifetimes, sharing = self.sharing(works, slices)
-            chosen = choose_fast(lifetimes, sharing, works, room_for_maps(mode))
+            chosen = choose_fast(lifetimes, sharing, works, self._room)
             known = self._maps[slices] = MapPlan(lifetimes, chosen, separate=mode.has_separate_cache)
         return known
 

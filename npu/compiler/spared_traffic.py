@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npu.compiler.block_config import BlockChooser
-from npu.compiler.fast_memory import far_maps, room_for_maps
+from npu.compiler.fast_memory import far_maps
 from npu.compiler.ir import ConvolutionStep, Step, Storage
 from npu.compiler.layout import choose_layouts, storage_bytes
 from npu.compiler.lifetime import PlanNode
@@ -42,29 +41,29 @@ class _Plan:
 
 
 def spare_traffic(
-    graph: Graph, uncut: Sequence[PlanNode], cut: Sequence[PlanNode], estimates: StepEstimates
+    graph: Graph, uncut: Sequence[PlanNode], cut: Sequence[PlanNode], room: int, estimates: StepEstimates
 ) -> Sequence[PlanNode]:
     """The nodes with one cascade more for each map behind the cache that pays; `cut` are those with cascades for the cache.
 
     Where they do not fit it all the same they have as many stripes as there can be, and it may be faster to begin `uncut`.
     """
-    far = _far_maps(graph, cut, estimates.chooser)
+    far = _far_maps(graph, cut, room)
     if not far:
         return cut
-    plan = _spared(graph, _planned(tuple(cut), far, estimates), estimates)
+    plan = _spared(graph, _planned(tuple(cut), far, estimates), room, estimates)
     if not plan.far or list(uncut) == list(cut):
         return plan.nodes
-    anew = _spared(graph, _planned(tuple(uncut), _far_maps(graph, uncut, estimates.chooser), estimates), estimates)
+    anew = _spared(graph, _planned(tuple(uncut), _far_maps(graph, uncut, room), estimates), room, estimates)
     return anew.nodes if anew.cycles < plan.cycles * (1 - _WORTH_ANEW) else plan.nodes
 
 
-def _spared(graph: Graph, plan: _Plan, estimates: StepEstimates) -> _Plan:
+def _spared(graph: Graph, plan: _Plan, room: int, estimates: StepEstimates) -> _Plan:
     for number in range(len(plan.nodes)):
         given_up, steps = set[Storage](), _steps(plan.nodes[number])
         chains = LineChains(steps)
         while (place := _next_place(plan, number, given_up)) is not None:
-            cheapest = _cheapest_cut(steps, _tried(chains, place), plan, estimates)
-            better = _better(graph, plan, number, cheapest, estimates)
+            cheapest = _cheapest_cut(steps, _tried(chains, place), plan, room, estimates)
+            better = _better(graph, plan, number, cheapest, room, estimates)
             if better is None:
                 given_up.add(steps[place].ofm.storage)
             else:
@@ -78,9 +77,9 @@ def _planned(nodes: tuple[PlanNode, ...], far: frozenset[Storage], estimates: St
     return _Plan(nodes, far, _cycles(steps, estimates, far))
 
 
-def _far_maps(graph: Graph, nodes: Sequence[PlanNode], chooser: BlockChooser) -> frozenset[Storage]:
+def _far_maps(graph: Graph, nodes: Sequence[PlanNode], room: int) -> frozenset[Storage]:
     layouts = choose_layouts(step for node in nodes for step in _steps(node))
-    return far_maps(graph, nodes, layouts, room_for_maps(chooser.variant.memory_mode))
+    return far_maps(graph, nodes, layouts, room)
 
 
 def _cycles(steps: Sequence[Step], estimates: StepEstimates, far: frozenset[Storage]) -> float:
@@ -101,25 +100,27 @@ def _next_place(plan: _Plan, number: int, given_up: set[Storage]) -> int | None:
     return next((i for i, storage in enumerate(maps) if storage in plan.far and storage not in given_up), None)
 
 
-def _better(graph: Graph, plan: _Plan, number: int, steps: tuple[Step, ...] | None, estimates: StepEstimates) -> _Plan | None:
+def _better(
+    graph: Graph, plan: _Plan, number: int, steps: tuple[Step, ...] | None, room: int, estimates: StepEstimates
+) -> _Plan | None:
     """The plan with other steps of a node, if it is faster with what then finds room in the cache."""
     program = plan.nodes[number].program
     if steps is None or program is None:
         return None
     node = replace(plan.nodes[number], program=replace(program, steps=steps))
     nodes = (*plan.nodes[:number], node, *plan.nodes[number + 1 :])
-    changed = _planned(nodes, _far_maps(graph, nodes, estimates.chooser), estimates)
+    changed = _planned(nodes, _far_maps(graph, nodes, room), estimates)
     return changed if changed.cycles < plan.cycles else None
 
 
 def _cheapest_cut(
-    steps: tuple[Step, ...], chains: Sequence[tuple[int, int]], plan: _Plan, estimates: StepEstimates
+    steps: tuple[Step, ...], chains: Sequence[tuple[int, int]], plan: _Plan, room: int, estimates: StepEstimates
 ) -> tuple[Step, ...] | None:
     """The steps with that chain in stripes which saves most; None if none saves enough."""
     best, most = None, plan.cycles * _WORTH
     for first, last in chains:
         chain = steps[first : last + 1]
-        stripes = _fitting_stripes(chain, estimates.chooser)
+        stripes = _fitting_stripes(chain, room)
         saved = _cycles(chain, estimates, plan.far) - _cycles(stripes, estimates, plan.far) if stripes else 0.0
         if stripes and saved > most:
             best, most = (*steps[:first], *stripes, *steps[last + 1 :]), saved
@@ -131,13 +132,13 @@ def _tried(chains: LineChains, place: int) -> list[tuple[int, int]]:
     return [(first, last) for first, last in chains.around(place) if first <= place < last < first + _LONGEST]
 
 
-def _fitting_stripes(chain: Sequence[Step], chooser: BlockChooser) -> tuple[Step, ...] | None:
+def _fitting_stripes(chain: Sequence[Step], room: int) -> tuple[Step, ...] | None:
     """The chain in the fewest stripes whose rolling buffers fit the cache."""
-    room, rows = room_for_maps(chooser.variant.memory_mode) * _SHARE, RollingRows(chain)
+    rows = RollingRows(chain)
     for count in _STRIPES:
         cut = rows.cut(count)
         if cut is None:
             return None
-        if sum(storage_bytes(buffer, Layout.NHCWB16) for buffer in cut[1].values()) <= room:
+        if sum(storage_bytes(buffer, Layout.NHCWB16) for buffer in cut[1].values()) <= room * _SHARE:
             return in_stripes(chain, count, is_rolling=True)
     return None

@@ -11,8 +11,7 @@ from npu.compiler.jobs import Job
 from npu.compiler.pace import COMMAND_BYTES
 from npu.compiler.slicing import plane_blocks
 from npu.compiler.weights import WeightSlice
-from npu.hardware.variant import Variant
-from npu.machine.port_rates import port_rate
+from npu.machine.port_rates import PortRate
 from npu.records import dataclass
 
 _KEEP_FOR = 24
@@ -37,20 +36,6 @@ class Transfer:
     issue: int
     use: int
     last: int
-
-
-@dataclass(frozen=True, slots=True)
-class CopySpeed:
-    """How fast constants are copied."""
-
-    bytes_per_cycle: float
-    latency_cycles: float
-
-    @staticmethod
-    def on(variant: Variant) -> CopySpeed:
-        """The speed of copies from the memory of the constants."""
-        rate = port_rate(variant, variant.memory_mode.constants)
-        return CopySpeed(rate.read, float(rate.read_latency))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +64,19 @@ class TransferPlanner:
     before all copies: nothing runs that it could wait for meanwhile.
     """
 
-    def __init__(self, jobs: Sequence[Job], start: int, speed: CopySpeed) -> None:
-        self._jobs, self._start, self._speed = jobs, start, speed
+    def __init__(self, jobs: Sequence[Job], start: int, port: PortRate) -> None:
+        self._jobs, self._start, self._port = jobs, start, port
         self._uses = _uses(jobs)
-        self._port_cycles = [(use[0].bytes + COMMAND_BYTES) / speed.bytes_per_cycle for use in self._uses]
+        self._port_cycles = [(use[0].bytes + COMMAND_BYTES) / port.read for use in self._uses]
         self._clock = list(accumulate((job.cycles for job in jobs), initial=0.0))
 
     def plan(self, packer: Packer, limits: StagingLimits, *, is_ahead: bool = False) -> TransferPlan:
         """The transfers, with buffers among those of the packer."""
         uses, jobs, start = self._uses, self._jobs, self._start
-        rate, latency = self._speed.bytes_per_cycle, self._speed.latency_cycles
+        rate, latency = self._port.read, self._port.read_latency
         if not uses:
             return TransferPlan((), self._clock[-1])
-        latest = _latest_starts(uses, self._clock, self._speed) if is_ahead else [math.inf] * len(uses)
+        latest = _latest_starts(uses, self._clock, self._port) if is_ahead else [math.inf] * len(uses)
         transfers: list[Transfer] = []
         kernel_free = engine_free = previous_start = 0.0
         pending, end, last_use, left = 0, len(uses), (0, -1), set[tuple[tuple[int, int], ...]]()
@@ -121,7 +106,7 @@ class TransferPlanner:
             if last_use[0] <= event <= last_use[1] and engine_free > kernel_free:
                 previous_start = engine_free
             is_left = left and job.constants is not None and job.constants.pieces in left
-            kernel_free = previous_start + (_cycles_in_place(job, rate) if is_left else job.cycles)
+            kernel_free = previous_start + (_cycles_in_place(job, self._port.weights) if is_left else job.cycles)
         return TransferPlan(tuple(transfers), kernel_free)
 
 
@@ -143,11 +128,11 @@ def _is_port_taken(jobs: Sequence[Job], event: int, rate: float) -> bool:
     )
 
 
-def _latest_starts(uses: Sequence[tuple[WeightSlice, int, int]], clock: Sequence[float], speed: CopySpeed) -> list[float]:
+def _latest_starts(uses: Sequence[tuple[WeightSlice, int, int]], clock: Sequence[float], port: PortRate) -> list[float]:
     """When each copy must begin so that no kernel waits for it or for one behind it; `clock[i]` is when job i would start."""
     starts, following = [], math.inf
     for constants, use, _ in reversed(uses):
-        copied = _COPY_MARGIN * (constants.bytes + COMMAND_BYTES) / speed.bytes_per_cycle + speed.latency_cycles
+        copied = _COPY_MARGIN * (constants.bytes + COMMAND_BYTES) / port.read + port.read_latency
         following = min(following, clock[use]) - copied
         starts.append(following)
     return starts[::-1]

@@ -49,15 +49,17 @@ class GraphState:
     """One graph. `jobs[i]` and `streams[i]` are those of node i, empty and None for a CPU operator.
 
     `nodes` come from `partition_graphs`, their programs from `lower_partitions`, `visible_bytes`, the most that tensors which
-    the CPU or the application sees take at a time, from `cut_cascades`, `layouts` from `assign_layouts`, `far`, the maps
-    without room in a separate fast memory, from `assign_memories`, `copies_bytes`, what copies of constants may take besides
-    the maps, and `job_maker` from `price_copies`, `jobs` from `schedule_jobs`, `memory` from `plan_memory`, `streams` from
-    `emit_operations` and `encode_streams`, `rebuilt` from `rebuild_graphs`; a field is empty before.
+    the CPU or the application sees take at a time, and `room`, the bytes that maps may take of a separate fast memory, from
+    `cut_cascades`, `layouts` from `assign_layouts`, `far`, the maps that find no room there, from `assign_memories`,
+    `copies_bytes`, what copies of constants may take besides the maps, and `job_maker` from `price_copies`, `jobs` from
+    `schedule_jobs`, `memory` from `plan_memory`, `streams` from `emit_operations` and `encode_streams`, `rebuilt` from
+    `rebuild_graphs`; a field is empty before.
     """
 
     graph: Graph
     nodes: tuple[PlanNode, ...] = ()
     visible_bytes: int = 0
+    room: int = 0
     layouts: Mapping[Storage, Layout] = field(default_factory=dict)
     far: frozenset[Storage] = frozenset()
     copies_bytes: int | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npu.hardware.variant import Port, Variant
-from npu.machine.parameters import PORT_NUMBERS, port_rows
+from npu.machine.parameters import PORT_NUMBERS, machine_rows, port_rows
 from npu.memo import LastUsed
 from npu.records import dataclass
 
@@ -12,12 +12,15 @@ from npu.records import dataclass
 class PortRate:
     """Bytes per cycle and latency in cycles of reads and of writes, alone on the port.
 
+    `weights` is how fast the weight decoder reads: no more than its window is on its way at a time.
+
     What they come from: `beat_cycles` per beat of a direction, `read_burst_cycles` and `write_burst_cycles` per burst of
     at most `burst_bytes` (however short it is).
     """
 
     read: float
     write: float
+    weights: float
     read_latency: float
     burst_bytes: int
     beat_cycles: float
@@ -39,10 +42,13 @@ def _port_rate(variant: Variant, port: Port) -> PortRate:
     burst, beat_cycles = float(row["burst_bytes"]), max(float(row["beat_cycles"]), float(row["cap_beat_cycles"]))
     burst_beats = burst / variant.accelerator.axi_data_bytes
     read_burst, write_burst = (float(row[channel]["burst_cycles"]) for channel in ("read", "write"))
+    read, latency = burst / max(burst_beats * beat_cycles, read_burst), float(row["read"]["latency"])
+    window = float(machine_rows(variant)[0]["weight_window_bytes"])
     return PortRate(
-        read=burst / max(burst_beats * beat_cycles, read_burst),
+        read=read,
         write=burst / max(burst_beats * beat_cycles, write_burst),
-        read_latency=float(row["read"]["latency"]),
+        weights=1 / max(1 / read, latency / window),
+        read_latency=latency,
         burst_bytes=int(burst),
         beat_cycles=float(row["beat_cycles"]),
         read_burst_cycles=read_burst,

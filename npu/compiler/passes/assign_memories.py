@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from npu.compiler.block_config import BlockChooser
-from npu.compiler.fast_memory import far_maps, room_for_maps
+from npu.compiler.fast_memory import far_maps
 from npu.compiler.ir import Step, Storage
 from npu.compiler.layout import choose_layouts, views
 from npu.compiler.pointwise import shape_forms
@@ -17,14 +17,13 @@ from npu.isa.operations import Layout
 
 def assign_memories(state: State) -> State:
     """The state with the maps that will lie in the arena; `plan_memory` chooses anew, by what the passes between made."""
-    limit = room_for_maps(state.variant.memory_mode)
-    if not limit:
+    if not state.variant.memory_mode.has_separate_cache:
         return state
-    return state.with_graphs(tuple(_assigned(graph, limit, state.chooser) for graph in state.graphs))
+    return state.with_graphs(tuple(_assigned(graph, state.chooser) for graph in state.graphs))
 
 
-def _assigned(graph: GraphState, limit: int, chooser: BlockChooser) -> GraphState:
-    far = far_maps(graph.graph, graph.nodes, graph.layouts, limit)
+def _assigned(graph: GraphState, chooser: BlockChooser) -> GraphState:
+    far = far_maps(graph.graph, graph.nodes, graph.layouts, graph.room)
     return replace(graph, far=far, layouts=_suited(graph, far, chooser))
 
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from npu.compiler.fast_memory import room_for_maps
+from npu.compiler.fast_memory import far_maps, room_for_maps
 from npu.compiler.goal import Goal
-from npu.compiler.ir import ConvolutionStep
+from npu.compiler.ir import ConvolutionStep, Step, Storage
 from npu.compiler.job_maker import JobMaker
 from npu.compiler.layout import choose_layouts
 from npu.compiler.lifetime import PlanNode
-from npu.compiler.memory import arena_budget, is_hopeless
-from npu.compiler.peaks import MapPeaks, map_peaks
+from npu.compiler.memory import CopyPlan, arena_budget, is_hopeless
+from npu.compiler.peaks import MapPeaks, hidden_peak, map_peaks
 from npu.compiler.state import GraphState, State
 from npu.compiler.step_problems import StepEstimates
 from npu.compiler.weights import ExpectedConstants
 
 _SURE = 0.95
 """Of the drafted cycles of the first plan, what another one has at most: drafts are not exact."""
+
+_NEAR = 1.02
+"""Times the cycles of whole maps in a cache: no plan is looked for that is faster than one within that."""
 
 
 def cut_cascades(state: State) -> State:
@@ -28,28 +31,56 @@ def cut_cascades(state: State) -> State:
 
 def _cut(graph: GraphState, state: State) -> GraphState:
     peaks = map_peaks(graph.graph, graph.nodes)
-    return replace(graph, nodes=tuple(_fitting(graph, peaks, state)), visible_bytes=peaks.visible)
+    nodes, room = _fitting(graph, peaks, state)
+    return replace(graph, nodes=tuple(nodes), visible_bytes=peaks.visible, room=room)
 
 
-def _fitting(graph: GraphState, peaks: MapPeaks, state: State) -> Sequence[PlanNode]:
-    """The nodes for the arena, then for the cache before it where there is one and its traffic; the smallest for SIZE."""
-    mode, is_small, budget = state.variant.memory_mode, state.goal is Goal.SIZE, _budget(peaks, state)
-    if not mode.has_separate_cache:
-        if not is_small:
-            return _within(graph, peaks, state)
-        from npu.compiler.cascade import fit_least  # here and below: for most models no search is needed
+def _fitting(graph: GraphState, peaks: MapPeaks, state: State) -> tuple[Sequence[PlanNode], int]:
+    """The nodes for the arena, then for the cache before it where there is one; the smallest for SIZE. And their room there."""
+    if state.variant.memory_mode.has_separate_cache:
+        return _in_cache(graph, _within(graph, peaks, state), state)
+    return _least(graph, peaks, state) if state.goal is Goal.SIZE else _within(graph, peaks, state), 0
 
-        estimates = StepEstimates(state.chooser, state.constants, in_place=True)
-        least = fit_least(graph.graph, graph.nodes, peaks.visible, estimates, state.progress)
-        if peaks.whole <= budget or map_peaks(graph.graph, least).whole <= budget:
-            return least
-        return _best([least, *_plans(graph, budget, state)], graph, state, budget)
+
+def _least(graph: GraphState, peaks: MapPeaks, state: State) -> Sequence[PlanNode]:
+    """The nodes for SIZE: the smallest, or what comes nearest to the budget of the arena."""
+    from npu.compiler.cascade import fit_least  # here and below: for most models no search is needed
+
+    budget, estimates = _budget(peaks, state), StepEstimates(state.chooser, state.constants, in_place=True)
+    least = fit_least(graph.graph, graph.nodes, peaks.visible, estimates, state.progress)
+    if peaks.whole <= budget or map_peaks(graph.graph, least).whole <= budget:
+        return least
+    return _best([least, *_plans(graph, budget, state)], graph, state, budget)
+
+
+def _in_cache(graph: GraphState, nodes: Sequence[PlanNode], state: State) -> tuple[Sequence[PlanNode], int]:
+    """The nodes for a cache and the traffic behind it, and the bytes that maps may take there.
+
+    That leaves room for copies of constants. Where it costs cycles, maps may take the whole cache if that is faster, but not
+    for SIZE.
+    """
     from npu.compiler.cascade import fit_cache
     from npu.compiler.spared_traffic import spare_traffic
 
-    nodes, room = _within(graph, peaks, state), room_for_maps(mode)
-    cut = fit_cache(graph.graph, nodes, room, saves_flash=is_small, progress=state.progress)
-    return spare_traffic(graph.graph, cut if is_small else nodes, cut, StepEstimates(state.chooser, state.constants))
+    mode, is_small = state.variant.memory_mode, state.goal is Goal.SIZE
+    estimates = StepEstimates(state.chooser, state.constants)
+
+    def fitted(room: int) -> tuple[Sequence[PlanNode], int]:
+        cut = fit_cache(graph.graph, nodes, room, saves_flash=is_small, progress=state.progress)
+        return spare_traffic(graph.graph, cut if is_small else nodes, cut, room, estimates), room
+
+    plan = fitted(room_for_maps(mode))
+    if is_small or hidden_peak(graph.graph, nodes, choose_layouts(_steps(nodes))) <= plan[1]:
+        return plan
+    if estimates(_steps(plan[0]), _far(graph, *plan)) <= estimates(_steps(nodes)) * _NEAR:
+        return plan
+    whole = fitted(mode.arena_cache_bytes)
+    return whole if _drafted(graph, state, *whole).cycles < _SURE * _drafted(graph, state, *plan).cycles else plan
+
+
+def _far(graph: GraphState, nodes: Sequence[PlanNode], room: int) -> frozenset[Storage]:
+    """The maps behind a cache in which maps may take so much."""
+    return far_maps(graph.graph, nodes, choose_layouts(_steps(nodes)), room)
 
 
 def _budget(peaks: MapPeaks, state: State) -> int:
@@ -96,9 +127,18 @@ def _copied_bytes(graph: GraphState) -> int:
 
 
 def _cost(nodes: Sequence[PlanNode], graph: GraphState, state: State, budget: int) -> tuple[bool, float]:
-    """Whether a plan exceeds the budget, and its cycles, by the expected size of constants; times its bytes if it does."""
-    layouts = choose_layouts(step for node in nodes if node.program for step in node.program.steps)
-    constants = ExpectedConstants(state.constants, is_rounded=False)  # a copy that just does not fit is none
-    maker = JobMaker(graph.graph, nodes, layouts, (), state.chooser, constants)
-    plan = maker.copies(maker.jobs(None), None)
+    """Whether a plan exceeds the budget, and its cycles; times its bytes if it does."""
+    plan = _drafted(graph, state, nodes)
     return plan.arena_bytes > budget, plan.cycles * max(plan.arena_bytes, budget)
+
+
+def _drafted(graph: GraphState, state: State, nodes: Sequence[PlanNode], room: int = 0) -> CopyPlan:
+    """What the nodes take by the expected size of constants, with so much of a cache for maps."""
+    constants = ExpectedConstants(state.constants, is_rounded=False)  # a copy that just does not fit is none
+    layouts = choose_layouts(_steps(nodes))
+    maker = JobMaker(graph.graph, nodes, layouts, _far(graph, nodes, room) if room else (), state.chooser, constants, room)
+    return maker.copies(maker.jobs(None), None)
+
+
+def _steps(nodes: Sequence[PlanNode]) -> list[Step]:
+    return [step for node in nodes if node.program for step in node.program.steps]

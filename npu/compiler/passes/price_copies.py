@@ -39,7 +39,8 @@ def price_copies(state: State) -> State:
 
 
 def _priced(graph: GraphState, state: State) -> GraphState:
-    maker = JobMaker(graph.graph, graph.nodes, graph.layouts, graph.far, state.chooser, ExpectedConstants(state.constants))
+    constants = ExpectedConstants(state.constants)
+    maker = JobMaker(graph.graph, graph.nodes, graph.layouts, graph.far, state.chooser, constants, graph.room)
     least = state.goal is Goal.SIZE
     return replace(graph, copies_bytes=_least(graph, state, maker) if least else _worthwhile(state, maker), job_maker=maker)
 

@@ -51,6 +51,33 @@ def branches(depth: int) -> bytes:
     return b.build()
 
 
+@pytest.mark.parametrize("depth", [16, 32])
+def test_a_map_that_fills_the_whole_fast_memory_is_in_it(depth: int) -> None:
+    """Without it copies of weights would have a twelfth of the memory, and the map would be cut or lie behind it."""
+    map_bytes = 32 * 32 * depth
+    content, hardware = branches(depth), Hardware("ethos-u65-256", arena_cache_bytes=map_bytes)
+    compiled = npu.compile(content, session=Session(hardware)).compiled_model
+    assert compiled.usage.fast_bytes == map_bytes
+    assert len(compiled.partitions[0].operations) == 4  # three kernels and the end: nothing is cut or copied
+
+
+def test_weights_that_every_block_reads_have_room_beside_maps_that_would_fill_the_fast_memory() -> None:
+    """A kernel that reads them in place waits a latency for every window of the decoder."""
+    b, random = ModelBuilder(), np.random.default_rng(0)
+    x = b.input((1, 25, 5, 64), DType.INT8, scale=0.1)
+    for _ in range(4):
+        weights = random.integers(-127, 128, (64, 1, 1, 64)).astype(np.int8)
+        inputs = [x, b.constant(weights, scale=0.01), b.constant(np.zeros(64, np.int32), scale=0.001)]
+        options = at.Conv2DOptions(at.Padding.SAME, 1, 1)
+        x = b.op("CONV_2D", inputs, (1, 25, 5, 64), DType.INT8, 0.1, attributes=options)
+    b.output(x)
+    maps_bytes = 2 * 25 * 5 * 64
+    usage = npu.compile(
+        b.build(), session=Session(Hardware("ethos-u65-256", arena_cache_bytes=maps_bytes))
+    ).compiled_model.usage
+    assert usage.fast_bytes < maps_bytes
+
+
 def test_a_map_between_operators_does_not_replace_the_input_behind_the_fast_memory() -> None:
     made = sums(3, Hardware("ethos-u65-256"))
     assert [kernel.ifm.region for kernel in made] == [Region.ARENA, Region.FAST, Region.FAST]

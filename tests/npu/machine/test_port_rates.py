@@ -46,3 +46,12 @@ def test_a_port_sustains_its_beats_its_slots_or_its_cap(case: str, tmp_path: Pat
     path.write_text(f"extends: ethos-u55-128\ntiming: {{burst_hold_fraction: 0.5, port_beat_cycles: 1.08}}\n{text}")
     rate = port_rate(read_variant(path), port)
     assert (rate.read, rate.write, rate.read_latency) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("window", "bytes_per_cycle"), [(1280, 8 * 56 / 400), (32, 32 / 64)])
+def test_weights_come_as_fast_as_the_port_or_a_window_for_each_latency(
+    window: int, bytes_per_cycle: float, tmp_path: Path
+) -> None:
+    path = tmp_path / "board.yaml"
+    path.write_text(f"extends: ethos-u55-128\ntiming: {{weight_window_bytes: {window}}}\n")
+    assert port_rate(read_variant(path), Port.AXI1).weights == pytest.approx(bytes_per_cycle)
