@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 
 from npu.compiler.allocate import LiveRange, allocate, round_up
 from npu.compiler.ir import Step, Storage
@@ -44,7 +45,7 @@ def choose_fast(
     """The buffers that go to the fast memory of `limit` bytes: those with most traffic per byte and event that fit.
 
     Whatever the CPU or the application sees stays in the arena. Buffers that share memory there, as one replaces the other,
-    part where some of them find room.
+    part where others of them, together or alone, find room.
     """
     if not limit:
         return FastBuffers(sharing, {})
@@ -65,16 +66,22 @@ def choose_fast(
                     usage[event] += size
                 chosen.append((buffer, span))
 
-    take(groups, {root: row for root, row in members.items() if not any(isinstance(buffer, int) for buffer in row)})
-    whole = len(chosen)
-    left = [row for root, row in members.items() if root not in dict(chosen) and len(row) > 1]
-    take(lifetimes.spans, {buffer: (buffer,) for row in left for buffer in row if not isinstance(buffer, int)})
+    take(groups, {root: row for root, row in members.items() if len(_unseen(row)) == len(row)})
+    rest = [row for root, row in members.items() if root not in dict(chosen) and len(row) > 1]
+    parts = {row[0]: row for row in map(_unseen, rest) if len(row) > 1}
+    first = len(chosen)
+    take({part: _joined(lifetimes.spans[buffer] for buffer in row) for part, row in parts.items()}, parts)
+    parted = {buffer: part for part, _ in chosen[first:] for buffer in parts[part]}
+    first = len(chosen)
+    take(lifetimes.spans, {buffer: (buffer,) for row in rest for buffer in _unseen(row) if buffer not in parted})
+    parted |= {buffer: buffer for buffer, _ in chosen[first:]}
     while chosen and allocate([span for _, span in chosen]).total_bytes > limit:
         chosen.pop()
-    parted = {buffer for buffer, _ in chosen[whole:]}
-    rest = {root: next((buffer for buffer in row if buffer not in parted), root) for root, row in members.items()}
-    owner = {buffer: buffer if buffer in parted else rest[root] for buffer, root in owner.items()}
-    return FastBuffers(Sharing.among(owner, sharing.starts), dict(chosen))
+    fast = dict(chosen)
+    parted = {buffer: part for buffer, part in parted.items() if part in fast}
+    left = {root: next((buffer for buffer in row if buffer not in parted), root) for root, row in members.items()}
+    owner = {buffer: parted.get(buffer, left[root]) for buffer, root in owner.items()}
+    return FastBuffers(Sharing.among(owner, sharing.starts), fast)
 
 
 def far_maps(graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout], limit: int) -> frozenset[Storage]:
@@ -98,6 +105,15 @@ def _members(owner: Mapping[LogicalBuffer, LogicalBuffer]) -> dict[LogicalBuffer
     for buffer, root in owner.items():
         members.setdefault(root, []).append(buffer)
     return members
+
+
+def _unseen(row: Sequence[LogicalBuffer]) -> list[LogicalBuffer]:
+    """The buffers that only the NPU sees."""
+    return [buffer for buffer in row if not isinstance(buffer, int)]
+
+
+def _joined(spans: Iterable[LiveRange]) -> LiveRange:
+    return reduce(LiveRange.joined, spans)
 
 
 def _traffic(works: Sequence[Sequence[Step]]) -> dict[LogicalBuffer, int]:

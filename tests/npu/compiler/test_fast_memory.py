@@ -84,6 +84,13 @@ def test_a_map_between_operators_does_not_replace_the_input_behind_the_fast_memo
     assert [kernel.ofm.region for kernel in made] == [Region.FAST, Region.FAST, Region.ARENA]
 
 
+def test_maps_that_replace_each_other_do_so_in_a_fast_memory_that_holds_one_of_them() -> None:
+    """The last result, which the application sees, takes no part in that."""
+    made = sums(4, Hardware("ethos-u65-256", arena_cache_bytes=64 * 1024))
+    assert [kernel.ofm.region for kernel in made] == [Region.FAST, Region.FAST, Region.FAST, Region.ARENA]
+    assert len({kernel.ofm.addresses[0] for kernel in made[:3]}) == 1
+
+
 def test_in_one_memory_every_result_replaces_its_operand() -> None:
     made = sums(3, Hardware("ethos-u55-256"))
     assert len({(fm.region, fm.addresses[0]) for kernel in made for fm in (kernel.ifm, kernel.ofm)}) == 1
