@@ -16,6 +16,7 @@ from npu.graph.graph import Graph, Op, Tensor
 from npu.graph.idle import VIEWS
 from npu.graph.operands import Role
 from npu.graph.ops import inputs_with
+from npu.graph.readers import readers_of
 from npu.hardware.variant import Variant
 from npu.layouts import MapShape
 from npu.machine.output_unit import element_cycles
@@ -77,12 +78,7 @@ class _Uses:
         self.ops = tuple(ops)
         inside = frozenset(ops)
         self.producer = {t: i for i in ops for t in graph.ops[i].outputs}
-        self.readers: dict[int, list[int]] = {t: [] for i in ops for t in (*graph.ops[i].inputs, *graph.ops[i].outputs)}
-        for index, op in enumerate(graph.ops):
-            if not self.readers.keys().isdisjoint(op.inputs) and index not in graph.unneeded:
-                for tensor in op.inputs:
-                    if tensor in self.readers:
-                        self.readers[tensor].append(index)
+        self.readers = readers_of(graph)
         outside = {t for t in self.producer if not inside.issuperset(self.readers[t])}.union(graph.outputs)
         states = (graph.ops[i].inputs[at] for i in ops for at in inputs_with(Role.STATE, graph.ops[i]))
         self.outputs = (*(t for t in self.producer if t in outside), *dict.fromkeys(states))
@@ -94,7 +90,7 @@ class _Uses:
 
     def sole_reader(self, tensor: int) -> int | None:
         """The only operator that reads a tensor, if it is in the partition and nothing else sees the tensor."""
-        readers = self.readers.get(tensor, [])
+        readers = self.readers[tensor]
         return readers[0] if len(readers) == 1 and readers[0] in self.inside and tensor not in self.outputs else None
 
     def inputs(self) -> tuple[int, ...]:

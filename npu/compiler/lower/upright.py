@@ -16,6 +16,7 @@ from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
 from npu.graph.idle import VIEWS
 from npu.graph.operands import Shape
+from npu.graph.readers import readers_of
 from npu.records import dataclass, replace
 
 _CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
@@ -62,13 +63,10 @@ class _SequenceUses:
         self.graph = graph
         self.ops = ops
         self.producer = {tensor: index for index in ops for tensor in graph.ops[index].outputs}
-        self.readers: dict[int, list[int]] = {}
-        for index, op in enumerate(graph.ops):
-            for tensor in op.inputs if index not in graph.unneeded else ():
-                self.readers.setdefault(tensor, []).append(index)
+        self.readers = readers_of(graph)
 
     def sole_reader(self, tensor: int) -> int | None:
-        readers = self.readers.get(tensor, [])
+        readers = self.readers[tensor]
         return readers[0] if len(readers) == 1 and readers[0] in self.ops and tensor not in self.graph.outputs else None
 
     def maker(self, tensor: int) -> int | None:

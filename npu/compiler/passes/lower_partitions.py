@@ -19,9 +19,10 @@ from npu.graph.placement import LOWERING, Violation
 
 
 def lower_partitions(state: State) -> State:
-    """The state with the programs of all nodes, or with every operator that cannot be lowered by itself refused.
+    """The state with the programs of all nodes; else every operator is refused that cannot be lowered even by itself.
 
-    If each of them can, only the one is refused that cannot be lowered with its neighbours.
+    Of the kind of the first that cannot, for all kinds would take as long as lowering everything. If each can by itself, only
+    that one is refused.
     """
     graphs: list[GraphState] = []
     for number, graph in enumerate(state.graphs):
@@ -29,7 +30,7 @@ def lower_partitions(state: State) -> State:
         for node in graph.nodes:
             program = _try_lower(state, number, graph.graph, node.ops) if node.is_npu else None
             if isinstance(program, Refusal):
-                return state.refuse(tuple(_defects(state)) or (program,))
+                return state.refuse(tuple(_defects(state, graph.graph.ops[program.op].kind)) or (program,))
             nodes.append(replace(node, program=program))
         graphs.append(replace(graph, nodes=tuple(nodes)))
     return state.with_graphs(tuple(graphs))
@@ -54,11 +55,9 @@ def _try_lower(state: State, number: int, graph: Graph, ops: Sequence[int]) -> P
         return Refusal(number, error.index, Violation(LOWERING, message, "what the compiler lowers", error.must))
 
 
-def _defects(state: State) -> list[Refusal]:
-    """The operators on the NPU that cannot be lowered even by themselves."""
-    outcomes = (
-        _try_lower(state, op.graph, state.model.graphs[op.graph], (op.index,))
-        for op in state.placement.ops
-        if not op.violations
-    )
+def _defects(state: State, kind: str) -> list[Refusal]:
+    """The operators of a kind on the NPU that cannot be lowered even by themselves."""
+    graphs = state.model.graphs
+    alike = (op for op in state.placement.ops if not op.violations and graphs[op.graph].ops[op.index].kind == kind)
+    outcomes = (_try_lower(state, op.graph, graphs[op.graph], (op.index,)) for op in alike)
     return [one for one in outcomes if isinstance(one, Refusal)]
