@@ -153,9 +153,11 @@ class StepEstimates:
         self._known: dict[tuple[Step, bool, bool, bool, bool], float] = {}
         self._described: dict[Facts, tuple[float, int]] = {}
 
-    def __call__(self, steps: Sequence[Step], far: Collection[Storage] = ()) -> float:
-        """Those of all steps. Maps in `far` are behind a cache."""
-        layouts, total = choose_layouts(steps), 0.0
+    def __call__(
+        self, steps: Sequence[Step], far: Collection[Storage] = (), layouts: Mapping[Storage, Layout] | None = None
+    ) -> float:
+        """Those of all steps, in the usual `layouts` if none are given. Maps in `far` are behind a cache."""
+        layouts, total = choose_layouts(steps) if layouts is None else layouts, 0.0
         bricked = {storage for storage, layout in layouts.items() if layout is Layout.NHCWB16}
         for step in steps:
             ifm, ofm = step.ifm.storage, step.ofm.storage

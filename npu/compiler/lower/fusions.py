@@ -352,4 +352,11 @@ def _can_move(uses: _Uses, tensor: int, nest: Mapping[int, Nest]) -> bool:
     producer = uses.producer.get(tensor)
     if producer is None or tensor in uses.outputs or tensor in nest:
         return False
-    return uses.graph.ops[producer].kind not in _PARTS | {"PACK"}
+    op = uses.graph.ops[producer]
+    return op.kind not in _PARTS | {"PACK"} or _takes_steps(uses.graph, op)
+
+
+def _takes_steps(graph: Graph, op: Op) -> bool:
+    """Whether an operator takes elements that lie apart: it copies them, where other parts are views."""
+    strides = graph.tensors[op.inputs[3]].data if op.kind == "STRIDED_SLICE" else None
+    return strides is not None and bool((strides != 1).any())

@@ -2,12 +2,67 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 
-from npu.compiler.layout import choose_layouts
-from npu.compiler.state import State
+from npu.compiler.allocate import allocate, live_bytes
+from npu.compiler.goal import Goal
+from npu.compiler.ir import Storage
+from npu.compiler.layout import choose_layouts, storage_bytes
+from npu.compiler.lifetime import shared_spans
+from npu.compiler.memory import MemoryPlanner
+from npu.compiler.state import GraphState, State
+from npu.compiler.step_problems import StepEstimates
+from npu.hardware.variant import MemoryMode
+from npu.isa.operations import Layout
+
+_MOST_CHANGES = 8
+"""So many times the maps at the peak lose what pads them: then it is somewhere else."""
 
 
 def assign_layouts(state: State) -> State:
     """The state with the layouts of all storages."""
-    return state.with_graphs(tuple(replace(graph, layouts=choose_layouts(graph.steps)) for graph in state.graphs))
+    return state.with_graphs(tuple(replace(graph, layouts=_layouts(graph, state)) for graph in state.graphs))
+
+
+def _layouts(graph: GraphState, state: State) -> Mapping[Storage, Layout]:
+    """The usual layouts; for SIZE without bricks that are not full where these cost more memory than they save cycles."""
+    best = layouts = choose_layouts(graph.steps)
+    if state.goal is not Goal.SIZE or not any(_is_padded(storage, layouts) for storage in layouts):
+        return layouts
+    estimates = StepEstimates(state.chooser, state.constants, in_place=not state.variant.memory_mode.has_separate_cache)
+    most, least = _most(state.variant.memory_mode), None
+    for _ in range(_MOST_CHANGES):
+        taken, maps = _taken(graph, layouts, state)
+        product = taken * estimates(graph.steps, layouts=layouts)
+        if least is None or product < least:
+            best, least = layouts, product
+        padded = [storage for storage in maps if _is_padded(storage, layouts)]
+        if not padded or taken > most:
+            break
+        layouts = {**layouts, **dict.fromkeys(padded, Layout.NHWC)}
+    return best
+
+
+def _most(mode: MemoryMode) -> float:
+    """Bytes beyond which something else counts: maps that do not fit a memory of the NPU alone lie behind it."""
+    return mode.arena_cache_bytes if mode.has_separate_cache else math.inf
+
+
+def _is_padded(storage: Storage, layouts: Mapping[Storage, Layout]) -> bool:
+    return storage_bytes(storage, layouts[storage]) > storage_bytes(storage, Layout.NHWC)
+
+
+def _taken(graph: GraphState, layouts: Mapping[Storage, Layout], state: State) -> tuple[int, list[Storage]]:
+    """Bytes of the memory whose size counts, and the maps in it when most of it is in use."""
+    is_separate = state.variant.memory_mode.has_separate_cache
+    works = [node.program.steps if node.program else () for node in graph.nodes]
+    lifetimes, sharing = MemoryPlanner(graph.graph, graph.nodes, layouts, state.variant).sharing(works)
+    groups = shared_spans(lifetimes, sharing)
+    spans = {root: span for root, span in groups.items() if not (is_separate and isinstance(root, int))}
+    usage = live_bytes(list(spans.values()), lifetimes.events)
+    fullest = [event for event, size in enumerate(usage) if size == max(usage)]
+    there = {root for root, span in spans.items() if any(span.first <= event <= span.last for event in fullest)}
+    maps = [buffer for buffer, root in sharing.owner.items() if root in there and isinstance(buffer, Storage)]
+    return allocate(list(spans.values())).total_bytes, maps

@@ -13,7 +13,7 @@ from npu.compiler.compiled import CompiledModel
 from npu.graph import attributes as at
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Model
-from npu.isa.operations import Dma, KernelOperation, Pooling
+from npu.isa.operations import Dma, KernelOperation, Layout, Pooling
 from npu.tflite.writer import write_model
 
 from tests.npu.compiler.test_goal import random_chain
@@ -142,3 +142,35 @@ def test_less_memory_may_cost_a_few_cycles() -> None:
     """By the estimate: results that begin in front of their operands take the digit a sixth less memory."""
     digits = Path(__file__).parents[3] / "examples" / "digits.tflite"
     assert npu.compile(digits, "ethos-u55-32", optimise="size").compiled_model.usage.arena_bytes <= 1408
+
+
+def focused(s: Sketch) -> int:
+    """Every other pixel of an image, four times, side by side: as detectors begin."""
+    x, parts = s.input((1, 32, 32, 3), 0.02, 1), []
+    for y, column in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        bounds = [s.numbers(values) for values in ([0, y, column, 0], [1, 32, 32, 3], [1, 2, 2, 1])]
+        options = at.StridedSliceOptions(begin_mask=0, end_mask=0)
+        parts.append(s.op("STRIDED_SLICE", [x, *bounds], [s.tensor((1, 16, 16, 3), 0.02, 1)], options))
+    joined = s.op("CONCATENATION", parts, [s.tensor((1, 16, 16, 12), 0.02, 1)], at.ConcatenationOptions(3))
+    return convolved(s, joined, 3, 8)
+
+
+def test_slices_that_are_copied_lie_where_they_are_joined() -> None:
+    assert len(kernels(compiled(model_of(focused), "ethos-u55-128"))) == 4 + 1
+
+
+def shallow(s: Sketch) -> int:
+    """Maps of 12 channels, which a third more would fill to bricks, and convolutions that cannot be cut for little."""
+    x = s.input((1, 20, 20, 12), 0.02, 1)
+    for _ in range(3):
+        made = convolved(s, convolved(s, x, 1, 12), 3, 12)
+        x = s.op("ADD", [x, made], [s.tensor((1, 20, 20, 12), 0.4, 3)], at.AddOptions(at.FusedActivation.NONE))
+    return x
+
+
+def test_maps_are_not_padded_for_size_where_that_costs_more_than_it_saves() -> None:
+    content, map_bytes = model_of(shallow), 20 * 20 * 12
+    small, fast = (compiled(content, "ethos-u55-128", optimise=goal) for goal in ("size", "performance"))
+    assert small.usage.arena_bytes <= 3 * map_bytes < fast.usage.arena_bytes
+    layouts = {view.layout for one in kernels(small) for view in (one.ifm, one.ofm)}
+    assert layouts == {Layout.NHWC}
