@@ -53,7 +53,7 @@ class MemoryPlan:
     """Addresses of one graph. `transfers[i]` and `buffers[i]` belong to node i.
 
     `feature_bytes[e]` are the bytes of the arena that feature maps take at event e. `arena_end` and `fast_end` are where its
-    last buffers end, after those of graphs that lie before it.
+    last buffers end, after those of graphs that lie before it. `cycles` are those of the NPU by the estimate.
     """
 
     places: Mapping[LogicalBuffer, RegionOffset]
@@ -65,6 +65,7 @@ class MemoryPlan:
     fast_bytes: int
     arena_end: int
     fast_end: int
+    cycles: float
 
 
 class MapPlan:
@@ -140,6 +141,7 @@ class MemoryPlanner:
             fast_bytes=copies.fast_bytes,
             arena_end=arena_start + copies.arena_bytes,
             fast_end=fast_start + copies.fast_bytes,
+            cycles=copies.cycles,
         )
 
     def copies(self, jobs: Sequence[Sequence[Job]], copies_bytes: int | None = None, base: int = 0) -> CopyPlan:

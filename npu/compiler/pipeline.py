@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from npu.compiler.goal import Goal
+from npu.compiler.lower.late_joins import Joins
 from npu.compiler.memory import arena_budget, is_hopeless
 from npu.compiler.passes.assign_layouts import assign_layouts
 from npu.compiler.passes.assign_memories import assign_memories
@@ -24,7 +25,8 @@ from npu.compiler.passes.refuse_misfits import exceeds_budget, refuse_misfits
 from npu.compiler.passes.reshape_pointwise import reshape_pointwise
 from npu.compiler.passes.schedule_jobs import schedule_jobs
 from npu.compiler.state import GraphState, State, initial_state, without_refused
-from npu.graph.placement import MEMORY_ARENA, Placement
+from npu.graph.cpu_cost import cpu_cycles
+from npu.graph.placement import MEMORY_ARENA, OpPlacement, Placement
 
 Pass: TypeAlias = Callable[[State], State]
 Observer: TypeAlias = Callable[[str, State], None]
@@ -61,11 +63,20 @@ def pass_names() -> tuple[str, ...]:
 def run_passes(state: State, observers: tuple[Observer, ...] = ()) -> State:
     """The state after the last pass, or as soon as nothing is left for the NPU.
 
-    If the model does not fit the memory, it is tried for SIZE too, and what comes nearer is taken.
+    If the maps do not fit the memory as they are, the model is tried for SIZE too: what is made smaller in another way may fit,
+    or be faster. With results of joins that are made late it takes least: the last way before operators run on the CPU.
     """
     settled = _run_until_settled(state, observers)
-    if state.goal is Goal.PERFORMANCE and settled.has_work and exceeds_budget(settled) and not _is_hopeless(settled):
+    budget = arena_budget(state.variant)
+    is_tight = any(graph.whole_bytes > budget for graph in settled.graphs) or _moved(settled)
+    if not is_tight or _is_hopeless(settled):
+        return settled
+    if state.goal is Goal.PERFORMANCE:
         settled = min(settled, _run_until_settled(_anew(state, Goal.SIZE), observers), key=_excess)
+    has_joins = any(op.kind == "CONCATENATION" for graph in state.model.graphs for op in graph.ops)
+    if has_joins and (exceeds_budget(settled) or _moved(settled)):
+        late = replace(_anew(state, Goal.SIZE), joins=Joins.LATE)
+        settled = min(settled, _run_until_settled(late, observers), key=_excess)
     return settled
 
 
@@ -73,11 +84,19 @@ def _is_hopeless(state: State) -> bool:
     return is_hopeless(arena_budget(state.variant), max(graph.visible_bytes for graph in state.graphs))
 
 
+def _moved(state: State) -> list[OpPlacement]:
+    """The operators that run on the CPU for lack of memory."""
+    return [op for op in state.placement.ops if any(violation.rule == MEMORY_ARENA for violation in op.violations)]
+
+
 def _excess(state: State) -> tuple[bool, float]:
-    """Whether a model takes more than the memory, and its cycles by the estimate, times its bytes if it does."""
-    jobs = (job for graph in state.graphs for row in graph.jobs for job in row)
-    taken = max(map(_taken, state.graphs))
-    return exceeds_budget(state), sum(job.cycles for job in jobs) * max(taken, arena_budget(state.variant))
+    """Whether a model takes more than the memory, and cycles of the NPU, and of the CPU in its place; times its bytes if so."""
+    clocks = state.variant.system.clock_hz / state.variant.cpu.clock_hz
+    on_cpu = ((state.model.graphs[op.graph], op.index) for op in _moved(state))
+    cycles = sum(cpu_cycles(graph, graph.ops[index], state.variant.cpu) for graph, index in on_cpu) * clocks
+    cycles += sum(graph.memory.cycles for graph in state.graphs if graph.memory)
+    is_over, taken = exceeds_budget(state), max(map(_taken, state.graphs))
+    return is_over, cycles * max(taken, arena_budget(state.variant))
 
 
 def _taken(graph: GraphState) -> int:
@@ -94,9 +113,8 @@ def _anew(state: State, goal: Goal, placement: Placement | None = None) -> State
 def _run_until_settled(state: State, observers: tuple[Observer, ...]) -> State:
     """What `_run_until_placed` makes: with no operator on the CPU for lack of memory, if the model does not fit even so."""
     settled = _run_until_placed(state, observers)
-    is_moved = any(violation.rule == MEMORY_ARENA for op in settled.placement.ops for violation in op.violations)
-    if is_moved and exceeds_budget(settled):
-        settled = _run_until_placed(replace(_anew(state, state.goal), keeps_misfits=True), observers)
+    if _moved(settled) and exceeds_budget(settled):
+        settled = _run_until_placed(replace(_anew(state, state.goal), keeps_misfits=True, joins=state.joins), observers)
     return settled
 
 
@@ -108,7 +126,7 @@ def _run_until_placed(state: State, observers: tuple[Observer, ...]) -> State:
         if not state.refusals:
             return state
         placement = without_refused(state.placement, state.refusals)
-        start = replace(_anew(start, start.goal, placement), keeps_misfits=start.keeps_misfits)
+        start = replace(_anew(start, start.goal, placement), keeps_misfits=start.keeps_misfits, joins=start.joins)
 
 
 def _run_until_refused(state: State, observers: tuple[Observer, ...]) -> State:

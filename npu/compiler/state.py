@@ -12,6 +12,7 @@ from npu.compiler.ir import Step, Storage
 from npu.compiler.job_maker import JobMaker
 from npu.compiler.jobs import Job
 from npu.compiler.lifetime import PlanNode
+from npu.compiler.lower.late_joins import Joins
 from npu.compiler.memory import MemoryPlan
 from npu.compiler.weights import Constants
 from npu.graph.graph import Graph, Model
@@ -48,16 +49,17 @@ class NodeStream:
 class GraphState:
     """One graph. `jobs[i]` and `streams[i]` are those of node i, empty and None for a CPU operator.
 
-    `nodes` come from `partition_graphs`, their programs from `lower_partitions`, `visible_bytes`, the most that tensors which
-    the CPU or the application sees take at a time, and `room`, the bytes that maps may take of a separate fast memory, from
-    `cut_cascades`, `layouts` from `assign_layouts`, `far`, the maps that find no room there, from `assign_memories`,
-    `copies_bytes`, what copies of constants may take besides the maps, and `job_maker` from `price_copies`, `jobs` from
-    `schedule_jobs`, `memory` from `plan_memory`, `streams` from `emit_operations` and `encode_streams`, `rebuilt` from
-    `rebuild_graphs`; a field is empty before.
+    `nodes` come from `partition_graphs`, their programs from `lower_partitions`, `whole_bytes`, the most that maps take at a
+    time before they are cut, `visible_bytes`, the most that tensors take which the CPU or the application sees, and `room`, the
+    bytes that maps may take of a separate fast memory, from `cut_cascades`, `layouts` from `assign_layouts`, `far`, the maps
+    that find no room there, from `assign_memories`, `copies_bytes`, what copies of constants may take besides the maps, and
+    `job_maker` from `price_copies`, `jobs` from `schedule_jobs`, `memory` from `plan_memory`, `streams` from `emit_operations`
+    and `encode_streams`, `rebuilt` from `rebuild_graphs`; a field is empty before.
     """
 
     graph: Graph
     nodes: tuple[PlanNode, ...] = ()
+    whole_bytes: int = 0
     visible_bytes: int = 0
     room: int = 0
     layouts: Mapping[Storage, Layout] = field(default_factory=dict)
@@ -87,7 +89,7 @@ class State:
 
     `constants` is the exception: the read-only region, to which passes add contents, each once; what is in it never changes.
     `refusals` are of the last pass: operators that must go to the CPU before the passes can go on. `keeps_misfits`: what does
-    not fit the memory stays on the NPU all the same.
+    not fit the memory stays on the NPU all the same. `joins`: when the memory of their results is in use.
     """
 
     model: Model
@@ -99,6 +101,7 @@ class State:
     lstm_gates: LstmGates = LstmGates.EXACT
     refusals: tuple[Refusal, ...] = ()
     keeps_misfits: bool = False
+    joins: Joins = Joins.EARLY
     progress: Progress | None = None
     """Is told how far a long pass is."""
 
@@ -131,7 +134,8 @@ def initial_state(
 ) -> State:
     """The state before the first pass."""
     graphs = tuple(GraphState(graph) for graph in model.graphs)
-    return State(model, placement, chooser, Constants(chooser.variant, encoder), graphs, goal, lstm_gates, progress=progress)
+    constants, joins = Constants(chooser.variant, encoder), Joins.AT_THE_PEAK_LATE if goal is Goal.SIZE else Joins.EARLY
+    return State(model, placement, chooser, constants, graphs, goal, lstm_gates, joins=joins, progress=progress)
 
 
 def without_refused(placement: Placement, refusals: tuple[Refusal, ...]) -> Placement:

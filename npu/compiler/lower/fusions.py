@@ -9,6 +9,7 @@ import numpy as np
 
 from npu.compiler.lower.activation_tables import VALUES
 from npu.compiler.lower.geometry import Box, concatenation_boxes, fold_shape, needed_after, pad_amounts, padding_before
+from npu.compiler.lower.late_joins import Joins, TensorLives, all_but_last, early_parts
 from npu.compiler.lower.pair_tables import PAIRS, is_pair
 from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding
 from npu.graph.dtype import DType
@@ -43,6 +44,8 @@ _CACHE_SHARE = 4
 """A map of one part of a cache in so many lies in it."""
 _LARGEST_GROUP = 8
 """Operators among which one is looked for that ends what others began."""
+_REPLACING = frozenset({"ADD", "SUB", "MUL", "MINIMUM", "MAXIMUM", "ABS", "LEAKY_RELU"})
+"""Operators whose result may replace an operand."""
 _PARTS = VIEWS | {"SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "UNPACK"}
 
 
@@ -109,8 +112,10 @@ def same_quantization(a: Tensor, b: Tensor) -> bool:
     return np.array_equal(x.scales, y.scales) and x.zero_point == y.zero_point
 
 
-def find_fusions(graph: Graph, ops: Sequence[int], most_padding: int, prices: TablePrices) -> Fusions:
-    """Decide the fusions and nestings of the partition `ops`."""
+def find_fusions(
+    graph: Graph, ops: Sequence[int], most_padding: int, prices: TablePrices, *, joins: Joins = Joins.EARLY
+) -> Fusions:
+    """Decide the fusions and nestings of the partition `ops`; those of inputs of joins by `joins`."""
     uses = _Uses(graph, ops)
     fused_ops = _fuse_functions(uses, prices)
     pad = _fuse_pads(uses, most=most_padding)
@@ -118,6 +123,9 @@ def find_fusions(graph: Graph, ops: Sequence[int], most_padding: int, prices: Ta
         p: conv for conv, p in pad.items()
     }
     nest = _nest_tensors(uses, frozenset((*pad.values(), *fused_ops)))
+    if joins is not Joins.EARLY:
+        copied = _copied_parts(uses, nest, carrier, joins)
+        nest = {tensor: place for tensor, place in nest.items() if tensor not in copied}
     return Fusions(carrier, fused_ops, pad, nest, uses.inputs(), uses.outputs)
 
 
@@ -314,6 +322,35 @@ def _nest_tensors(uses: _Uses, apart: frozenset[int]) -> dict[int, Nest]:
         elif op.kind in VIEWS and op.outputs[0] in uses.outputs and _can_move(uses, op.inputs[0], nest):
             nest[op.inputs[0]] = Nest(op.outputs[0], None)
     return nest
+
+
+def _copied_parts(uses: _Uses, nest: Mapping[int, Nest], carrier: Mapping[int, int], mode: Joins) -> set[int]:
+    """The inputs of joins that are copied, so that their results need not be there long before."""
+    graph = uses.graph
+    joins = {op.outputs[0]: op.inputs for op in map(graph.ops.__getitem__, uses.ops) if op.kind == "CONCATENATION"}
+    inside = {
+        out: [part for part in dict.fromkeys(parts) if part in nest and nest[part].parent == out]
+        for out, parts in joins.items()
+    }
+    if not any(inside.values()):
+        return set()
+    lives = TensorLives(graph, uses.ops, uses.outputs, _in_one_place(uses, carrier))
+    if mode is Joins.LATE:
+        return all_but_last(lives, inside)
+    return early_parts(lives, inside, {tensor: place.parent for tensor, place in nest.items()})
+
+
+def _in_one_place(uses: _Uses, carrier: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    """Pairs of tensors that use the same memory: of views, of fused operators, of operands that nobody else reads."""
+    for index in uses.ops:
+        op = uses.graph.ops[index]
+        target = op.outputs[0]
+        if index in carrier or op.kind in _PARTS:
+            yield from ((tensor, other) for tensor in op.inputs[:2] for other in op.outputs)
+        elif op.kind in _REPLACING:
+            size = uses.graph.tensors[target].bytes
+            own = [t for t in op.inputs if t >= 0 and uses.sole_reader(t) == index and uses.graph.tensors[t].bytes == size]
+            yield from ((tensor, target) for tensor in own[:1])
 
 
 def _nest_join(uses: _Uses, op: Op, nest: dict[int, Nest]) -> None:

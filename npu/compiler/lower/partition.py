@@ -12,6 +12,7 @@ from npu.compiler.lower.admit import LoweringError, check_operator
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.fusions import find_fusions, table_prices
 from npu.compiler.lower.geometry import largest_padding
+from npu.compiler.lower.late_joins import Joins
 from npu.compiler.lower.table import LOWERED
 from npu.compiler.lower.upright import with_upright_kernels
 from npu.errors import CompileError, ModelError
@@ -29,6 +30,7 @@ def lower_partition(
     saves_memory: bool = False,
     chooser: BlockChooser | None = None,
     keeps_maps: bool = False,
+    joins: Joins = Joins.EARLY,
 ) -> Program:
     """Return the steps that compute the operators `ops` (indices into `graph.ops`, execution order) on `variant`.
 
@@ -43,7 +45,8 @@ def lower_partition(
             raise LoweringError(index, graph.ops[index], "must be one that the NPU can run, see LOWERED")
         check_operator(graph, index, lowering.limit, needs_options=lowering.needs_options)
     graph, computed = with_upright_kernels(graph, computed)
-    fusions = find_fusions(graph, computed, largest_padding(variant)[0], table_prices(variant, saves_memory=saves_memory))
+    prices = table_prices(variant, saves_memory=saves_memory)
+    fusions = find_fusions(graph, computed, largest_padding(variant)[0], prices, joins=joins)
     builder = Builder(graph, fusions, variant, lstm_gates, saves_memory=saves_memory, chooser=chooser, keeps_maps=keeps_maps)
     for index in computed:
         if index not in fusions.carrier:

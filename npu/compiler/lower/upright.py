@@ -52,7 +52,8 @@ def with_upright_kernels(graph: Graph, ops: Sequence[int]) -> tuple[Graph, list[
         chain = surroundings.chain(index)
         if chain is not None:
             rewriter.rewrite(chain)
-    made = replace(graph, tensors=tuple(rewriter.tensors), ops=tuple(rewriter.ops))
+    unneeded = graph.unneeded.union(rewriter.removed)  # else they would read what is between them still
+    made = replace(graph, tensors=tuple(rewriter.tensors), ops=tuple(rewriter.ops), unneeded=unneeded)
     return made, [index for index in ops if index not in rewriter.removed]
 
 

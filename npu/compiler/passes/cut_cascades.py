@@ -32,7 +32,7 @@ def cut_cascades(state: State) -> State:
 def _cut(graph: GraphState, state: State) -> GraphState:
     peaks = map_peaks(graph.graph, graph.nodes)
     nodes, room = _fitting(graph, peaks, state)
-    return replace(graph, nodes=tuple(nodes), visible_bytes=peaks.visible, room=room)
+    return replace(graph, nodes=tuple(nodes), whole_bytes=peaks.whole, visible_bytes=peaks.visible, room=room)
 
 
 def _fitting(graph: GraphState, peaks: MapPeaks, state: State) -> tuple[Sequence[PlanNode], int]:

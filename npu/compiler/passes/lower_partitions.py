@@ -49,6 +49,7 @@ def _try_lower(state: State, number: int, graph: Graph, ops: Sequence[int]) -> P
             saves_memory=saves_memory,
             chooser=state.chooser,
             keeps_maps=is_small,
+            joins=state.joins,
         )
     except LoweringError as error:
         message = f"{graph.ops[error.index].name} cannot be lowered: {error.must}"

@@ -174,3 +174,49 @@ def test_maps_are_not_padded_for_size_where_that_costs_more_than_it_saves() -> N
     assert small.usage.arena_bytes <= 3 * map_bytes < fast.usage.arena_bytes
     layouts = {view.layout for one in kernels(small) for view in (one.ifm, one.ofm)}
     assert layouts == {Layout.NHWC}
+
+
+def begun_and_ended_alike(s: Sketch) -> int:
+    """Two levels of a network that joins what it began with to what it ends with."""
+    x = s.input((1, 32, 32, 1), 0.02, 1)
+    first = convolved(s, x, 3, 8)
+    second = convolved(s, convolved(s, first, 3, 8, stride=2), 3, 16)
+    inner = convolved(s, convolved(s, second, 3, 32, stride=2), 3, 32)
+    return joined_with(s, first, joined_with(s, second, inner))
+
+
+def joined_with(s: Sketch, early: int, late: int) -> int:
+    """A convolution of a map beside another, which is made as large."""
+    _, height, width, depth = s.shape(early)
+    options = at.ResizeNearestNeighborOptions()
+    last = s.tensors[late]
+    assert last.quantization is not None
+    zero_point = last.quantization.zero_point
+    shape = (1, height, width, last.shape[3])
+    late = s.op("RESIZE_NEAREST_NEIGHBOR", [late, s.numbers([height, width])], [s.tensor(shape, 0.25, zero_point)], options)
+    whole = s.tensor((1, height, width, depth + last.shape[3]), 0.25, zero_point)
+    return convolved(s, s.op("CONCATENATION", [early, late], [whole], at.ConcatenationOptions(3)), 3, depth)
+
+
+def test_results_of_joins_are_not_in_memory_long_before_for_size() -> None:
+    """The first map takes 8 KiB, the join in which it could lie 24."""
+    content = model_of(begun_and_ended_alike)
+    small, fast = (compiled(content, "ethos-u55-128", optimise=goal).usage.arena_bytes for goal in ("size", "performance"))
+    assert small < 0.75 * fast
+
+
+def test_a_limit_that_only_late_joins_meet_leaves_everything_on_the_npu() -> None:
+    content = model_of(begun_and_ended_alike)
+    least = npu.compile(content, optimise="size").compiled_model.usage.arena_bytes
+    for share in (1.0, 0.9):
+        model = compiled(content, "ethos-u55-128", arena_cache_size=int(least * share))
+        assert all(not op.violations for op in model.placement.ops)
+
+
+@pytest.mark.parametrize("seed", [7, 12, 22])
+def test_performance_in_the_memory_that_size_takes_is_as_fast(seed: int) -> None:
+    content = random_chain(seed)
+    small = npu.compile(content, optimise="size")
+    limited = npu.compile(content, arena_cache_size=small.compiled_model.usage.arena_bytes)
+    ours, sizes = (npu.time_model(one.content).report.totals.total_cycles for one in (limited, small))
+    assert ours <= 1.05 * sizes

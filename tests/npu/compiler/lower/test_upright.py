@@ -107,3 +107,8 @@ def test_a_dilated_convolution_over_a_sequence_is_exact_and_stands_upright(case:
 @pytest.mark.parametrize("case", ["nothing is padded", "a causal sequence", "images of one row"])
 def test_nothing_moves_around_it(case: str) -> None:
     assert len(lowered(CASES[case][0]).steps) <= 4
+
+
+def test_nobody_sees_what_is_between() -> None:
+    graph = CASES["a causal sequence"][0]
+    assert [tensor for tensor, _ in lowered(graph).outputs] == list(graph.outputs)
