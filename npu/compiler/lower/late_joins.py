@@ -14,6 +14,8 @@ from npu.graph.graph import Graph
 
 _WORTH = 0.97
 """Of the peak, what copying the inputs of one more join leaves at most."""
+_MOST_JOINS = 24
+"""So many are looked at, the largest ones, and so many get copies: a file may have any number of them."""
 
 
 class Joins(Enum):
@@ -31,19 +33,22 @@ class TensorLives:
     """
 
     def __init__(self, graph: Graph, ops: Sequence[int], outputs: Iterable[int], same: Iterable[tuple[int, int]]) -> None:
-        self._owner: dict[int, int] = {}
         self._spans: dict[int, list[int]] = {}
         for event, index in enumerate(ops):
             for tensor in (*graph.ops[index].inputs, *graph.ops[index].outputs):
                 if tensor >= 0 and not graph.tensors[tensor].is_constant:
                     self._spans.setdefault(tensor, [event if tensor in graph.ops[index].outputs else 0, event])[1] = event
-        for tensor in outputs:
+        for tensor in self._spans.keys() & set(outputs):
             self._spans[tensor][1] = len(ops) - 1
         self._count, self._bytes = len(ops), {tensor: graph.tensors[tensor].bytes for tensor in self._spans}
-        self._owner = {tensor: tensor for tensor in self._spans}
+        self._owner: dict[int, int] = {tensor: tensor for tensor in self._spans}
         for one, other in same:
             if one in self._owner and other in self._owner:
                 self._owner[self._root(self._owner, one)] = self._root(self._owner, other)
+
+    def size(self, tensor: int) -> int:
+        """Bytes of a tensor."""
+        return self._bytes[tensor]
 
     def made(self, tensor: int) -> int:
         """The event that makes a tensor."""
@@ -75,7 +80,8 @@ class TensorLives:
 
 def all_but_last(lives: TensorLives, joins: Mapping[int, Sequence[int]]) -> set[int]:
     """The inputs that are copied for results that are made as late as can be."""
-    return {part for parts in joins.values() for part in parts if part != max(parts, key=lives.made)}
+    lasts = {max(parts, key=lives.made) for parts in joins.values() if parts}
+    return {part for parts in joins.values() for part in parts}.difference(lasts)
 
 
 def early_parts(lives: TensorLives, joins: Mapping[int, Sequence[int]], nest: Mapping[int, int]) -> set[int]:
@@ -84,16 +90,25 @@ def early_parts(lives: TensorLives, joins: Mapping[int, Sequence[int]], nest: Ma
     One join after the other, of those whose results are not complete when most memory is in use.
     """
     inside, usage = dict(nest), lives.usage(nest)
-    while True:
+    for _ in range(_MOST_JOINS):
         peak, trials = max(usage), list[tuple[int, dict[int, int], list[int]]]()
         event = usage.index(peak)
-        for result, parts in joins.items():
-            early = {part for part in parts if part in inside and lives.made(part) <= event}
-            if early and any(lives.made(tensor) > event for tensor in (result, *parts)):
-                kept = {part: parent for part, parent in inside.items() if part not in early}
-                tried = lives.usage(kept)
-                trials.append((max(tried), kept, tried))
+        for early in _incomplete(lives, joins, inside, event)[:_MOST_JOINS]:
+            kept = {part: parent for part, parent in inside.items() if part not in early}
+            tried = lives.usage(kept)
+            trials.append((max(tried), kept, tried))
         least, kept, tried = min(trials, key=lambda trial: trial[0], default=(peak, inside, usage))
         if least > peak * _WORTH:
-            return nest.keys() - inside.keys()
+            break
         inside, usage = kept, tried
+    return nest.keys() - inside.keys()
+
+
+def _incomplete(lives: TensorLives, joins: Mapping[int, Sequence[int]], nest: Mapping[int, int], event: int) -> list[set[int]]:
+    """The inputs that live in the result of a join before it is complete, of each for which they do at an event."""
+    found = []
+    for result in sorted(joins, key=lives.size, reverse=True):
+        early = {part for part in joins[result] if part in nest and lives.made(part) <= event}
+        if early and any(lives.made(tensor) > event for tensor in (result, *joins[result])):
+            found.append(early)
+    return found
