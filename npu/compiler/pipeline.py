@@ -26,7 +26,7 @@ from npu.compiler.passes.reshape_pointwise import reshape_pointwise
 from npu.compiler.passes.schedule_jobs import schedule_jobs
 from npu.compiler.state import GraphState, State, initial_state, without_refused
 from npu.graph.cpu_cost import cpu_cycles
-from npu.graph.placement import MEMORY_ARENA, OpPlacement, Placement
+from npu.graph.placement import OpPlacement, Placement
 
 Pass: TypeAlias = Callable[[State], State]
 Observer: TypeAlias = Callable[[str, State], None]
@@ -86,7 +86,7 @@ def _is_hopeless(state: State) -> bool:
 
 def _moved(state: State) -> list[OpPlacement]:
     """The operators that run on the CPU for lack of memory."""
-    return [op for op in state.placement.ops if any(violation.rule == MEMORY_ARENA for violation in op.violations)]
+    return [op for op in state.placement.ops if op.lacks_memory]
 
 
 def _excess(state: State) -> tuple[bool, float]:

@@ -45,6 +45,11 @@ class OpPlacement:
     def device(self) -> Device:
         return Device.CPU if self.violations else Device.NPU
 
+    @property
+    def lacks_memory(self) -> bool:
+        """Whether it runs on the CPU because the arena is too small."""
+        return any(violation.rule == MEMORY_ARENA for violation in self.violations)
+
 
 @dataclass(frozen=True, slots=True)
 class Placement(Tabular):

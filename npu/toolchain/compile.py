@@ -20,6 +20,7 @@ from npu.errors import CompileError
 from npu.files import write_atomically
 from npu.graph.graph import Model
 from npu.graph.input_shapes import require_static
+from npu.graph.placement import Placement
 from npu.graph.unread import unread_operators
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
@@ -58,10 +59,11 @@ class Compilation:
         return self.compiled_model.usage if self.compiled_model.partitions else memory_of_file(self.model)
 
     def notes(self) -> tuple[str, ...]:
-        """What to say of the compilation: an arena that is too large, where it is largest, and results that are not exact."""
+        """What to say of the compilation: an arena that is too large, where it is largest, or too small; inexact results."""
         budget = arena_budget(self.variant)
         notes = tuple(arena_notes(self.compiled_model.usage.arena_bytes, budget))
-        return (*notes, *(_peak_notes(self.compiled_model, budget) if notes else ()), *self.gate_notes())
+        peaks = _peak_notes(self.compiled_model, budget) if notes else ()
+        return (*notes, *peaks, *_moved_notes(self.compiled_model.placement, budget), *self.gate_notes())
 
     def gate_notes(self) -> Iterator[str]:
         """What to say of cells whose gates are not the reference's."""
@@ -227,6 +229,18 @@ def _peak_notes(compiled: CompiledModel, budget: int) -> Iterator[str]:
                 seen = f"{peak.visible_bytes:,} bytes of it hold tensors that the application or operators on the CPU see"
                 rest = ", but where that is the limit, the rest is made smaller if it can be"
                 yield f"{seen}: no limit below can be met{rest if peak.bytes > peak.visible_bytes else ''}"
+
+
+def _moved_notes(placement: Placement, budget: int) -> Iterator[str]:
+    """Which operators the NPU could run in a larger arena."""
+    moved: dict[int, list[int]] = {}
+    for op in placement.ops:
+        if op.lacks_memory:
+            moved.setdefault(op.graph, []).append(op.index)
+    for number, indices in moved.items():
+        where = f" of subgraph {number}" if number else ""
+        which = f"operator{'s'[: len(indices) - 1]} {as_ranges(indices)}{where}"
+        yield f"for lack of memory on the CPU: {which}; not even in stripes within the {budget:,} bytes that the arena may have"
 
 
 def _check_read_only(usage: Usage, name: str, variant: Variant) -> None:

@@ -181,3 +181,14 @@ def test_one_number_of_32_bits_is_an_operand(value: int, is_first: bool) -> None
     assert compiled.compiled_model.partitions
     assert npu.verify(compiled.content) == []
     np.testing.assert_array_equal(npu.run(compiled.content, values).outputs[0], run_reference(content, values)[0])
+
+
+def test_operators_on_the_cpu_for_lack_of_memory_are_named() -> None:
+    """SOFTMAX of 4 KiB has maps of 32 bits in between."""
+    b = ModelBuilder()
+    x = b.op("RELU", [b.input((1, 64, 64), I8, scale=0.05)], (1, 64, 64), I8, 0.05)
+    b.output(b.op("SOFTMAX", [x], (1, 64, 64), I8, 1 / 256, -128, attributes=at.SoftmaxOptions(1.0)))
+    compiled = npu.compile(b.build(), arena_cache_size=9000)
+    assert [op.index for op in compiled.compiled_model.placement.ops if op.lacks_memory] == [1]
+    told = "for lack of memory on the CPU: operator 1; not even in stripes within the 9,000 bytes that the arena may have"
+    assert told in (compiled.report.notes or ())
