@@ -173,20 +173,6 @@ def fill_11(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10):
     put_10(self, f10)
 
 
-def fill_11_made_3(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10):
-    put_0(self, f0)
-    put_1(self, f1)
-    put_2(self, f2)
-    put_3(self, make_3() if f3 is made else f3)
-    put_4(self, f4)
-    put_5(self, f5)
-    put_6(self, f6)
-    put_7(self, f7)
-    put_8(self, f8)
-    put_9(self, f9)
-    put_10(self, f10)
-
-
 def fill_12(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11):
     put_0(self, f0)
     put_1(self, f1)
@@ -209,6 +195,22 @@ def fill_13(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12):
     put_3(self, f3)
     put_4(self, f4)
     put_5(self, f5)
+    put_6(self, f6)
+    put_7(self, f7)
+    put_8(self, f8)
+    put_9(self, f9)
+    put_10(self, f10)
+    put_11(self, f11)
+    put_12(self, f12)
+
+
+def fill_13_made_5(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12):
+    put_0(self, f0)
+    put_1(self, f1)
+    put_2(self, f2)
+    put_3(self, f3)
+    put_4(self, f4)
+    put_5(self, make_5() if f5 is made else f5)
     put_6(self, f6)
     put_7(self, f7)
     put_8(self, f8)

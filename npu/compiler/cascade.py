@@ -35,6 +35,10 @@ _PLANS_BETWEEN = 2
 """Plans with branches that are looked at between the smallest one and the best one without."""
 _NOTEWORTHY = 0.955
 """Of the peak without branches, what such a plan must have at most: packing maps and copies may take more than that."""
+_NEAR_SHARES = (1.0, 0.9)
+"""Of the peak of the best plan, what others with branches are cut for: what is cut for less may end with more of both."""
+_MUCH_FASTER = 0.95
+"""Of the cycles of the best plan, what those have at most: when everything has its place they may take more memory than it."""
 _MOST_CYCLES = 1.03
 """Of the cycles without branches, what such a plan may take."""
 _PRICE_OF_BYTES = 1 / 4
@@ -100,8 +104,9 @@ def fit_least(
     visible: int,
     cycles: Callable[[Sequence[Step]], float],
     progress: Progress | None = None,
-) -> list[PlanNode]:
-    """The nodes with cascades whose peak is about the smallest that any have, for as few cycles as that can be had.
+) -> list[list[PlanNode]]:
+    """The nodes with cascades whose peak is about the smallest that any have, for as few cycles as that can be had; and others
+    that may be as small, and much faster.
 
     It is not below the `visible` bytes of tensors that others see.
 
@@ -119,7 +124,9 @@ def fit_least(
             other = _priced(branches, plan, cycles)
             if other.cycles <= plain.cycles * _MOST_CYCLES and other.cycles * worth(plan) < least:
                 best, least = other, other.cycles * worth(plan)
-    return best.nodes
+    near = [_cut_down(branches, int(best.plan.peak * share), progress) for share in _NEAR_SHARES]
+    others = [_priced(branches, plan, cycles) for plan in dict.fromkeys(near) if plan.peak <= best.plan.peak]
+    return [best.nodes, *(other.nodes for other in others if other.cycles <= best.cycles * _MUCH_FASTER)]
 
 
 def _about_smallest(search: CascadeSearch, budget: int, progress: Progress | None) -> Iterable[CutPlan]:

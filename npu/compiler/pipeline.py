@@ -51,6 +51,9 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
+_SURE = 0.9
+"""Of what a model costs, what it costs at most with results of joins that are made late: copies take memory elsewhere."""
+
 DEFAULT_OBSERVERS: tuple[Observer, ...] = ()
 """Observers of every compilation; the tests verify all of theirs."""
 
@@ -75,8 +78,9 @@ def run_passes(state: State, observers: tuple[Observer, ...] = ()) -> State:
         settled = min(settled, _run_until_settled(_anew(state, Goal.SIZE), observers), key=_excess)
     has_joins = any(op.kind == "CONCATENATION" for graph in state.model.graphs for op in graph.ops)
     if has_joins and (exceeds_budget(settled) or _moved(settled)):
-        late = replace(_anew(state, Goal.SIZE), joins=Joins.LATE)
-        settled = min(settled, _run_until_settled(late, observers), key=_excess)
+        late = _run_until_settled(replace(_anew(state, Goal.SIZE), joins=Joins.LATE), observers)
+        is_over, cost = _excess(settled)
+        settled = late if _excess(late) < (is_over, cost * _SURE) else settled
     return settled
 
 

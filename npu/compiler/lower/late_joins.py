@@ -106,9 +106,9 @@ def early_parts(lives: TensorLives, joins: Mapping[int, Sequence[int]], nest: Ma
 
 def _incomplete(lives: TensorLives, joins: Mapping[int, Sequence[int]], nest: Mapping[int, int], event: int) -> list[set[int]]:
     """The inputs that live in the result of a join before it is complete, of each for which they do at an event."""
-    found = []
+    waiting = []
     for result in sorted(joins, key=lives.size, reverse=True):
         early = {part for part in joins[result] if part in nest and lives.made(part) <= event}
         if early and any(lives.made(tensor) > event for tensor in (result, *joins[result])):
-            found.append(early)
-    return found
+            waiting.append(early)
+    return waiting

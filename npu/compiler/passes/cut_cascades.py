@@ -47,7 +47,14 @@ def _least(graph: GraphState, peaks: MapPeaks, state: State) -> Sequence[PlanNod
     from npu.compiler.cascade import fit_least  # here and below: for most models no search is needed
 
     budget, estimates = _budget(peaks, state), StepEstimates(state.chooser, state.constants, in_place=True)
-    least = fit_least(graph.graph, graph.nodes, peaks.visible, estimates, state.progress)
+    least, *others = fit_least(graph.graph, graph.nodes, peaks.visible, estimates, state.progress)
+    if others:
+        plans = {id(nodes): _drafted(graph, state, nodes) for nodes in (least, *others)}
+        most = plans[id(least)].maps.bytes
+        least = min(
+            (nodes for nodes in (least, *others) if plans[id(nodes)].maps.bytes <= most),
+            key=lambda nodes: plans[id(nodes)].cycles,
+        )
     if peaks.whole <= budget or map_peaks(graph.graph, least).whole <= budget:
         return least
     return _best([least, *_plans(graph, budget, state)], graph, state, budget)

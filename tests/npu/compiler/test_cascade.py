@@ -43,7 +43,7 @@ def within(graph: Graph, nodes: list[PlanNode], budget: int) -> list[PlanNode]:
 
 
 def least(graph: Graph, nodes: list[PlanNode], cycles: Callable[[Sequence[Step]], float]) -> list[PlanNode]:
-    return fit_least(graph, nodes, map_peaks(graph, nodes).visible, cycles)
+    return fit_least(graph, nodes, map_peaks(graph, nodes).visible, cycles)[0]
 
 
 def cut_chain(

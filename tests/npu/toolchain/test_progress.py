@@ -61,7 +61,7 @@ def test_the_stripes_of_a_cascade_count_when_compiled_and_when_simulated(tmp_pat
     assert told["cascades to try"]
     assert told["weights of operations"][-1][1] > 2  # the operators of the model
     assert [done for done, _ in told["operations of the NPU"]] == list(range(1, told["operations of the NPU"][0][1] + 1))
-    assert told["operations of the NPU"][0][1] > told["weights of operations"][-1][1]
+    assert told["operations of the NPU"][0][1] > min(total for _, total in told["weights of operations"])
 
 
 def test_operators_between_the_jobs_of_the_npu_count_too() -> None:
