@@ -165,7 +165,7 @@ class _Priced:
 
 def _priced(search: CascadeSearch, plan: CutPlan, cycles: Callable[[Sequence[Step]], float]) -> _Priced:
     nodes = search.nodes(plan)
-    return _Priced(plan, nodes, sum(cycles(node.program.steps) for node in nodes if node.program))
+    return _Priced(plan, nodes, sum(cycles(node.steps) for node in nodes))
 
 
 def _worth(plan: CutPlan, encoded: int) -> float:

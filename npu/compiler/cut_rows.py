@@ -222,7 +222,7 @@ class CascadeSearch:
 
 def _tables(graph: Graph, nodes: Sequence[PlanNode]) -> tuple[RowTable, RowTable, RowTable, Ints, Ints]:
     """Rows of steps, maps and buffers, of what else touches buffers, and of nodes."""
-    works = [node.program.steps if node.program else () for node in nodes]
+    works = [node.steps for node in nodes]
     tables = StepTables(step for steps in works for step in steps)
     rows, touches, extents = list[Any](), list[tuple[int, int, int]](), list[tuple[int, int, int]]()
     for node, steps in zip(nodes, works, strict=True):

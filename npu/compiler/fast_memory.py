@@ -8,7 +8,7 @@ from functools import reduce
 
 from npu.compiler.allocate import LiveRange, allocate, round_up
 from npu.compiler.ir import Step, Storage
-from npu.compiler.layout import storage_bytes, views
+from npu.compiler.layout import choose_layouts, storage_bytes, views
 from npu.compiler.lifetime import (
     Lifetimes,
     LogicalBuffer,
@@ -84,9 +84,12 @@ def choose_fast(
     return FastBuffers(Sharing.among(owner, sharing.starts), fast)
 
 
-def far_maps(graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout], limit: int) -> frozenset[Storage]:
-    """The maps that find no room in a fast memory of `limit` bytes."""
-    works = [node.program.steps if node.program else () for node in nodes]
+def far_maps(
+    graph: Graph, nodes: Sequence[PlanNode], limit: int, layouts: Mapping[Storage, Layout] | None = None
+) -> frozenset[Storage]:
+    """The maps that find no room in a fast memory of `limit` bytes, in the usual `layouts` if none are given."""
+    works = [node.steps for node in nodes]
+    layouts = choose_layouts(step for steps in works for step in steps) if layouts is None else layouts
     lifetimes = trace_lifetimes(graph, nodes, works, layouts)
     chosen = choose_fast(lifetimes, share_in_place(lifetimes, nodes, works, layouts), works, limit)
     return frozenset(

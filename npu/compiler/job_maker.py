@@ -26,7 +26,7 @@ class JobMaker:
         far: Collection[Storage],
         chooser: BlockChooser,
         constants: ExpectedConstants,
-        room: int = 0,
+        room: int,
     ) -> None:
         self._nodes, self._constants = nodes, constants
         self._planner = MemoryPlanner(graph, nodes, layouts, chooser.variant, room)

@@ -24,6 +24,16 @@ class PlanNode:
     program: Program | None = None
     is_npu: bool = False
 
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Those of the program, none without one."""
+        return self.program.steps if self.program else ()
+
+
+def steps_of(nodes: Iterable[PlanNode]) -> list[Step]:
+    """The steps of all nodes in order."""
+    return [step for node in nodes for step in node.steps]
+
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:

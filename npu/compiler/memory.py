@@ -108,10 +108,13 @@ class CopyPlan:
 
 
 class MemoryPlanner:
-    """Plans the memory of one graph; where maps lie is worked out once for each way in which steps are sliced."""
+    """Plans the memory of one graph; where maps lie is worked out once for each way in which steps are sliced.
+
+    Maps may take `room` bytes of a separate fast memory.
+    """
 
     def __init__(
-        self, graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout], variant: Variant, room: int = 0
+        self, graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout], variant: Variant, room: int
     ) -> None:
         self.variant, self._room = variant, room
         self._graph, self._nodes, self._layouts = graph, nodes, layouts
@@ -264,7 +267,7 @@ class StepRooms:
     """How many bytes staged constants may take at every step of every node."""
 
     def __init__(self, nodes: Sequence[PlanNode], planner: MemoryPlanner) -> None:
-        works, variant = [node.program.steps if node.program else () for node in nodes], planner.variant
+        works, variant = [node.steps for node in nodes], planner.variant
         lifetimes, sharing = planner.sharing(works)
         groups = shared_spans(lifetimes, sharing)
         usage, budget = live_bytes(list(groups.values()), lifetimes.events), arena_budget(variant)

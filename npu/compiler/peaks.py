@@ -7,7 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from npu.compiler.allocate import LiveRange, live_bytes
 from npu.compiler.ir import Storage
 from npu.compiler.layout import choose_layouts
-from npu.compiler.lifetime import Lifetimes, LogicalBuffer, PlanNode, Sharing, share_in_place, shared_spans, trace_lifetimes
+from npu.compiler.lifetime import (
+    Lifetimes,
+    LogicalBuffer,
+    PlanNode,
+    Sharing,
+    share_in_place,
+    shared_spans,
+    steps_of,
+    trace_lifetimes,
+)
 from npu.graph.graph import Graph
 from npu.isa.operations import Layout
 from npu.records import dataclass
@@ -23,7 +32,7 @@ class MapPeaks:
 
 def map_peaks(graph: Graph, nodes: Sequence[PlanNode]) -> MapPeaks:
     """The peaks of nodes whose maps are whole. An elementwise result that replaces its operand takes no memory of its own."""
-    layouts = choose_layouts(step for node in nodes if node.program for step in node.program.steps)
+    layouts = choose_layouts(steps_of(nodes))
     lifetimes, sharing = _traced(graph, nodes, layouts)
     whole = _peak(shared_spans(lifetimes, sharing).values(), lifetimes)
     return MapPeaks(whole, _peak(_visible_spans(lifetimes, sharing), lifetimes))
@@ -37,7 +46,7 @@ def hidden_peak(graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storag
 
 
 def _traced(graph: Graph, nodes: Sequence[PlanNode], layouts: Mapping[Storage, Layout]) -> tuple[Lifetimes, Sharing]:
-    works = [node.program.steps if node.program else () for node in nodes]
+    works = [node.steps for node in nodes]
     lifetimes = trace_lifetimes(graph, nodes, works, layouts)
     return lifetimes, share_in_place(lifetimes, nodes, works, layouts)
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from npu.compiler.fast_memory import far_maps
 from npu.compiler.ir import ConvolutionStep, Step, Storage
-from npu.compiler.layout import choose_layouts, storage_bytes
-from npu.compiler.lifetime import PlanNode
+from npu.compiler.layout import storage_bytes
+from npu.compiler.lifetime import PlanNode, steps_of
 from npu.compiler.step_problems import StepEstimates
 from npu.compiler.step_rows import LineChains
 from npu.compiler.stripes import RollingRows, in_stripes
@@ -47,19 +47,19 @@ def spare_traffic(
 
     Where they do not fit it all the same they have as many stripes as there can be, and it may be faster to begin `uncut`.
     """
-    far = _far_maps(graph, cut, room)
+    far = far_maps(graph, cut, room)
     if not far:
         return cut
     plan = _spared(graph, _planned(tuple(cut), far, estimates), room, estimates)
     if not plan.far or list(uncut) == list(cut):
         return plan.nodes
-    anew = _spared(graph, _planned(tuple(uncut), _far_maps(graph, uncut, room), estimates), room, estimates)
+    anew = _spared(graph, _planned(tuple(uncut), far_maps(graph, uncut, room), estimates), room, estimates)
     return anew.nodes if anew.cycles < plan.cycles * (1 - _WORTH_ANEW) else plan.nodes
 
 
 def _spared(graph: Graph, plan: _Plan, room: int, estimates: StepEstimates) -> _Plan:
     for number in range(len(plan.nodes)):
-        given_up, steps = set[Storage](), _steps(plan.nodes[number])
+        given_up, steps = set[Storage](), plan.nodes[number].steps
         chains = LineChains(steps)
         while (place := _next_place(plan, number, given_up)) is not None:
             cheapest = _cheapest_cut(steps, _tried(chains, place), plan, room, estimates)
@@ -67,19 +67,14 @@ def _spared(graph: Graph, plan: _Plan, room: int, estimates: StepEstimates) -> _
             if better is None:
                 given_up.add(steps[place].ofm.storage)
             else:
-                plan, steps = better, _steps(better.nodes[number])
+                plan, steps = better, better.nodes[number].steps
                 chains = LineChains(steps)
     return plan
 
 
 def _planned(nodes: tuple[PlanNode, ...], far: frozenset[Storage], estimates: StepEstimates) -> _Plan:
-    steps = [step for node in nodes for step in _steps(node)]
+    steps = steps_of(nodes)
     return _Plan(nodes, far, _cycles(steps, estimates, far))
-
-
-def _far_maps(graph: Graph, nodes: Sequence[PlanNode], room: int) -> frozenset[Storage]:
-    layouts = choose_layouts(step for node in nodes for step in _steps(node))
-    return far_maps(graph, nodes, layouts, room)
 
 
 def _cycles(steps: Sequence[Step], estimates: StepEstimates, far: frozenset[Storage]) -> float:
@@ -90,13 +85,9 @@ def _cycles(steps: Sequence[Step], estimates: StepEstimates, far: frozenset[Stor
     return estimates(steps, far) + again / port_rate(estimates.chooser.variant, mode.constants).read
 
 
-def _steps(node: PlanNode) -> tuple[Step, ...]:
-    return tuple(node.program.steps) if node.program else ()
-
-
 def _next_place(plan: _Plan, number: int, given_up: set[Storage]) -> int | None:
     """The first step of a node whose result is behind the cache and was not tried."""
-    maps = (step.ofm.storage for step in _steps(plan.nodes[number]))
+    maps = (step.ofm.storage for step in plan.nodes[number].steps)
     return next((i for i, storage in enumerate(maps) if storage in plan.far and storage not in given_up), None)
 
 
@@ -109,7 +100,7 @@ def _better(
         return None
     node = replace(plan.nodes[number], program=replace(program, steps=steps))
     nodes = (*plan.nodes[:number], node, *plan.nodes[number + 1 :])
-    changed = _planned(nodes, _far_maps(graph, nodes, room), estimates)
+    changed = _planned(nodes, far_maps(graph, nodes, room), estimates)
     return changed if changed.cycles < plan.cycles else None
 
 

@@ -11,7 +11,7 @@ from npu.compiler.goal import Goal
 from npu.compiler.ir import Step, Storage
 from npu.compiler.job_maker import JobMaker
 from npu.compiler.jobs import Job
-from npu.compiler.lifetime import PlanNode
+from npu.compiler.lifetime import PlanNode, steps_of
 from npu.compiler.lower.late_joins import Joins
 from npu.compiler.memory import MemoryPlan
 from npu.compiler.weights import Constants
@@ -74,7 +74,7 @@ class GraphState:
     @property
     def steps(self) -> list[Step]:
         """The steps of all nodes in order."""
-        return [step for node in self.nodes if node.program for step in node.program.steps]
+        return steps_of(self.nodes)
 
     @property
     def planned(self) -> MemoryPlan:

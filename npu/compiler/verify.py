@@ -157,7 +157,7 @@ def _layouts(state: GraphState, _: Variant) -> Iterator[str]:
     if not state.layouts:
         return
     for node in state.nodes:
-        for view in (view for step in (node.program.steps if node.program else ()) for view in views(step)):
+        for view in (view for step in node.steps for view in views(step)):
             layout = state.layouts.get(view.storage)
             if layout is None:
                 yield f"{view.storage.name!r} must have a layout"

@@ -47,7 +47,7 @@ class LiveMaps:
 
 def live_maps(graph: Graph, nodes: Sequence[PlanNode], *, hidden_only: bool = False, has_leads: bool = False) -> LiveMaps:
     """Look at all steps of all nodes."""
-    works = [node.program.steps if node.program else () for node in nodes]
+    works = [node.steps for node in nodes]
     layouts = choose_layouts(step for steps in works for step in steps)
     lifetimes = trace_lifetimes(graph, nodes, works, layouts)
     sharing = share_in_place(lifetimes, nodes, works, layouts, has_leads=has_leads)

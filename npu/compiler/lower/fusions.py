@@ -345,7 +345,7 @@ def _in_one_place(uses: _Uses, carrier: Mapping[int, int]) -> Iterator[tuple[int
     for index in uses.ops:
         op = uses.graph.ops[index]
         target = op.outputs[0]
-        if index in carrier or op.kind in _PARTS:
+        if index in carrier or _is_view(uses.graph, op):
             yield from ((tensor, other) for tensor in op.inputs[:2] for other in op.outputs)
         elif op.kind in _REPLACING:
             size = uses.graph.tensors[target].bytes
@@ -390,10 +390,10 @@ def _can_move(uses: _Uses, tensor: int, nest: Mapping[int, Nest]) -> bool:
     if producer is None or tensor in uses.outputs or tensor in nest:
         return False
     op = uses.graph.ops[producer]
-    return op.kind not in _PARTS | {"PACK"} or _takes_steps(uses.graph, op)
+    return op.kind != "PACK" and not _is_view(uses.graph, op)
 
 
-def _takes_steps(graph: Graph, op: Op) -> bool:
-    """Whether an operator takes elements that lie apart: it copies them, where other parts are views."""
+def _is_view(graph: Graph, op: Op) -> bool:
+    """Whether results are parts of what an operator reads; elements that lie apart are copied."""
     strides = graph.tensors[op.inputs[3]].data if op.kind == "STRIDED_SLICE" else None
-    return strides is not None and bool((strides != 1).any())
+    return op.kind in _PARTS and (strides is None or bool((strides == 1).all()))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from itertools import accumulate
 
-from npu.graph.graph import Graph
+from npu.compiler.allocate import LiveRange, live_bytes
+from npu.compiler.lifetime import LogicalBuffer, root_of
+from npu.graph.graph import ABSENT, Graph
 
 _WORTH = 0.97
 """Of the peak, what copying the inputs of one more join leaves at most."""
@@ -33,49 +34,45 @@ class TensorLives:
     """
 
     def __init__(self, graph: Graph, ops: Sequence[int], outputs: Iterable[int], same: Iterable[tuple[int, int]]) -> None:
-        self._spans: dict[int, list[int]] = {}
+        self._events, self._spans = len(ops), dict[int, LiveRange]()
         for event, index in enumerate(ops):
-            for tensor in (*graph.ops[index].inputs, *graph.ops[index].outputs):
-                if tensor >= 0 and not graph.tensors[tensor].is_constant:
-                    self._spans.setdefault(tensor, [event if tensor in graph.ops[index].outputs else 0, event])[1] = event
-        for tensor in self._spans.keys() & set(outputs):
-            self._spans[tensor][1] = len(ops) - 1
-        self._count, self._bytes = len(ops), {tensor: graph.tensors[tensor].bytes for tensor in self._spans}
-        self._owner: dict[int, int] = {tensor: tensor for tensor in self._spans}
-        for one, other in same:
-            if one in self._owner and other in self._owner:
-                self._owner[self._root(self._owner, one)] = self._root(self._owner, other)
+            self._use(graph, graph.ops[index].inputs, 0, event)
+            self._use(graph, graph.ops[index].outputs, event, event)
+        self._use(graph, self._spans.keys() & set(outputs), 0, len(ops) - 1)
+        self._owner: dict[LogicalBuffer, LogicalBuffer] = {tensor: tensor for tensor in self._spans}
+        for pair in same:
+            if self._owner.keys() >= set(pair):
+                _share(self._owner, *pair)
+
+    def _use(self, graph: Graph, tensors: Iterable[int], made: int, event: int) -> None:
+        """Notes that tensors are used at an event, and made at another if nothing is known of them."""
+        for tensor in tensors:
+            if tensor != ABSENT and not graph.tensors[tensor].is_constant:
+                known = self._spans.get(tensor, LiveRange(graph.tensors[tensor].bytes, made, event))
+                self._spans[tensor] = known.joined(LiveRange(0, known.first, event))
 
     def size(self, tensor: int) -> int:
         """Bytes of a tensor."""
-        return self._bytes[tensor]
+        return self._spans[tensor].size_bytes
 
     def made(self, tensor: int) -> int:
         """The event that makes a tensor."""
-        return self._spans[tensor][0]
+        return self._spans[tensor].first
 
     def usage(self, nest: Mapping[int, int]) -> list[int]:
         """Bytes at every event, where tensors live inside others."""
-        owner = dict(self._owner)
+        owner, spans = dict(self._owner), dict[LogicalBuffer, LiveRange]()
         for tensor, parent in nest.items():
-            owner[self._root(owner, tensor)] = self._root(owner, parent)
-        spans, sizes = dict[int, tuple[int, int]](), dict[int, int]()
-        for tensor, (first, last) in self._spans.items():
-            root = self._root(owner, tensor)
-            begin, end = spans.get(root, (first, last))
-            spans[root] = min(begin, first), max(end, last)
-            sizes[root] = max(sizes.get(root, 0), self._bytes[tensor])
-        change = [0] * (self._count + 1)
-        for root, (first, last) in spans.items():
-            change[first] += sizes[root]
-            change[last + 1] -= sizes[root]
-        return list(accumulate(change[:-1]))
+            _share(owner, tensor, parent)
+        for tensor, span in self._spans.items():
+            root = root_of(owner, tensor)
+            spans[root] = span.joined(spans.get(root, span))
+        return live_bytes(list(spans.values()), self._events)
 
-    @staticmethod
-    def _root(owner: Mapping[int, int], tensor: int) -> int:
-        while owner[tensor] != tensor:
-            tensor = owner[tensor]
-        return tensor
+
+def _share(owner: dict[LogicalBuffer, LogicalBuffer], tensor: int, other: int) -> None:
+    """Let a tensor use the memory of another."""
+    owner[root_of(owner, tensor)] = root_of(owner, other)
 
 
 def all_but_last(lives: TensorLives, joins: Mapping[int, Sequence[int]]) -> set[int]:

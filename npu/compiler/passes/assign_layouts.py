@@ -61,8 +61,8 @@ def _is_padded(storage: Storage, layouts: Mapping[Storage, Layout]) -> bool:
 def _taken(graph: GraphState, layouts: Mapping[Storage, Layout], state: State) -> tuple[int, list[Storage]]:
     """Bytes of the memory whose size counts, and the maps in it when most of it is in use."""
     is_separate = state.variant.memory_mode.has_separate_cache
-    works = [node.program.steps if node.program else () for node in graph.nodes]
-    lifetimes, sharing = MemoryPlanner(graph.graph, graph.nodes, layouts, state.variant).sharing(works)
+    works = [node.steps for node in graph.nodes]
+    lifetimes, sharing = MemoryPlanner(graph.graph, graph.nodes, layouts, state.variant, graph.room).sharing(works)
     groups = shared_spans(lifetimes, sharing)
     spans = {root: span for root, span in groups.items() if not (is_separate and isinstance(root, int))}
     usage = live_bytes(list(spans.values()), lifetimes.events)

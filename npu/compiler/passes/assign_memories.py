@@ -23,7 +23,7 @@ def assign_memories(state: State) -> State:
 
 
 def _assigned(graph: GraphState, chooser: BlockChooser) -> GraphState:
-    far = far_maps(graph.graph, graph.nodes, graph.layouts, graph.room)
+    far = far_maps(graph.graph, graph.nodes, graph.room, graph.layouts)
     return replace(graph, far=far, layouts=_suited(graph, far, chooser))
 
 

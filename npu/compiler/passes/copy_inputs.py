@@ -54,7 +54,7 @@ def _copied(graph: GraphState, state: State, mode: MemoryMode) -> GraphState:
 
 def _product(graph: GraphState, estimates: StepEstimates) -> float:
     """Bytes of all maps, times the cycles of all steps."""
-    cycles = sum(estimates(node.program.steps) for node in graph.nodes if node.program)
+    cycles = sum(estimates(node.steps) for node in graph.nodes)
     return cycles * (graph.visible_bytes + hidden_peak(graph.graph, graph.nodes, graph.layouts))
 
 

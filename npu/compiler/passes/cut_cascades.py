@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from npu.compiler.fast_memory import far_maps, room_for_maps
 from npu.compiler.goal import Goal
-from npu.compiler.ir import ConvolutionStep, Step, Storage
+from npu.compiler.ir import ConvolutionStep
 from npu.compiler.job_maker import JobMaker
 from npu.compiler.layout import choose_layouts
-from npu.compiler.lifetime import PlanNode
+from npu.compiler.lifetime import PlanNode, steps_of
 from npu.compiler.memory import CopyPlan, arena_budget, is_hopeless
 from npu.compiler.peaks import MapPeaks, hidden_peak, map_peaks
 from npu.compiler.state import GraphState, State
@@ -47,17 +47,18 @@ def _least(graph: GraphState, peaks: MapPeaks, state: State) -> Sequence[PlanNod
     from npu.compiler.cascade import fit_least  # here and below: for most models no search is needed
 
     budget, estimates = _budget(peaks, state), StepEstimates(state.chooser, state.constants, in_place=True)
-    least, *others = fit_least(graph.graph, graph.nodes, peaks.visible, estimates, state.progress)
-    if others:
-        plans = {id(nodes): _drafted(graph, state, nodes) for nodes in (least, *others)}
-        most = plans[id(least)].maps.bytes
-        least = min(
-            (nodes for nodes in (least, *others) if plans[id(nodes)].maps.bytes <= most),
-            key=lambda nodes: plans[id(nodes)].cycles,
-        )
+    plans = fit_least(graph.graph, graph.nodes, peaks.visible, estimates, state.progress)
+    least = plans[0] if len(plans) == 1 else _fastest(plans, graph, state)
     if peaks.whole <= budget or map_peaks(graph.graph, least).whole <= budget:
         return least
     return _best([least, *_plans(graph, budget, state)], graph, state, budget)
+
+
+def _fastest(plans: Sequence[list[PlanNode]], graph: GraphState, state: State) -> list[PlanNode]:
+    """The fastest plan of those whose maps take no more than the first one's when they have their places."""
+    drafts = [_drafted(graph, state, nodes) for nodes in plans]
+    small = [number for number, draft in enumerate(drafts) if draft.maps.bytes <= drafts[0].maps.bytes]
+    return plans[min(small, key=lambda number: drafts[number].cycles)]
 
 
 def _in_cache(graph: GraphState, nodes: Sequence[PlanNode], state: State) -> tuple[Sequence[PlanNode], int]:
@@ -77,17 +78,12 @@ def _in_cache(graph: GraphState, nodes: Sequence[PlanNode], state: State) -> tup
         return spare_traffic(graph.graph, cut if is_small else nodes, cut, room, estimates), room
 
     plan = fitted(room_for_maps(mode))
-    if is_small or hidden_peak(graph.graph, nodes, choose_layouts(_steps(nodes))) <= plan[1]:
+    if is_small or hidden_peak(graph.graph, nodes, choose_layouts(steps_of(nodes))) <= plan[1]:
         return plan
-    if estimates(_steps(plan[0]), _far(graph, *plan)) <= estimates(_steps(nodes)) * _NEAR:
+    if estimates(steps_of(plan[0]), far_maps(graph.graph, *plan)) <= estimates(steps_of(nodes)) * _NEAR:
         return plan
     whole = fitted(mode.arena_cache_bytes)
     return whole if _drafted(graph, state, *whole).cycles < _SURE * _drafted(graph, state, *plan).cycles else plan
-
-
-def _far(graph: GraphState, nodes: Sequence[PlanNode], room: int) -> frozenset[Storage]:
-    """The maps behind a cache in which maps may take so much."""
-    return far_maps(graph.graph, nodes, choose_layouts(_steps(nodes)), room)
 
 
 def _budget(peaks: MapPeaks, state: State) -> int:
@@ -142,10 +138,7 @@ def _cost(nodes: Sequence[PlanNode], graph: GraphState, state: State, budget: in
 def _drafted(graph: GraphState, state: State, nodes: Sequence[PlanNode], room: int = 0) -> CopyPlan:
     """What the nodes take by the expected size of constants, with so much of a cache for maps."""
     constants = ExpectedConstants(state.constants, is_rounded=False)  # a copy that just does not fit is none
-    layouts = choose_layouts(_steps(nodes))
-    maker = JobMaker(graph.graph, nodes, layouts, _far(graph, nodes, room) if room else (), state.chooser, constants, room)
+    layouts = choose_layouts(steps_of(nodes))
+    far = far_maps(graph.graph, nodes, room, layouts) if room else ()
+    maker = JobMaker(graph.graph, nodes, layouts, far, state.chooser, constants, room)
     return maker.copies(maker.jobs(None), None)
-
-
-def _steps(nodes: Sequence[PlanNode]) -> list[Step]:
-    return [step for node in nodes if node.program for step in node.program.steps]

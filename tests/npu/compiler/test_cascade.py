@@ -227,7 +227,7 @@ def graph() -> Graph:
 
 def peak(nodes: list[PlanNode]) -> int:
     """Worst sum of live storages, counted step by step from first to last use."""
-    steps = [step for node in nodes for step in (node.program.steps if node.program else ())]
+    steps = [step for node in nodes for step in node.steps]
     uses: dict[Storage, list[int]] = {}
     for index, step in enumerate(steps):
         extra = [step.ifm2] if isinstance(step, ElementwiseStep) and step.ifm2 else []
@@ -256,7 +256,7 @@ def test_a_budget_that_is_met_already_changes_nothing() -> None:
 
 
 def rows_made(nodes: list[PlanNode]) -> int:
-    return sum(step.ofm.shape[0] for node in nodes for step in (node.program.steps if node.program else ()))
+    return sum(step.ofm.shape[0] for node in nodes for step in node.steps)
 
 
 def long_chain(convolutions: int = 6, rows: int = 24) -> Program:

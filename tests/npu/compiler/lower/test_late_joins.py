@@ -14,8 +14,8 @@ EARLY, LATE, JOINED, MIDDLE = 1, 4, 5, 3
 
 
 def waiting() -> TensorLives:
-    """An input of 8 bytes, a map of 16, one of 64 beside it and one of 8 after that, a map of 48, both joined, a result."""
-    sizes = (8, 16, 64, 8, 48, 64, 8)
+    """An input of 16 bytes, a map of 16, one of 64 beside it and one of 16 after that, a map of 48, both joined, a result."""
+    sizes = (16, 16, 64, 16, 48, 64, 16)
     ops = (
         *(Op("RELU", (source,), (target,)) for source, target in ((0, 1), (1, 2), (2, 3), (3, 4))),
         Op("CONCATENATION", (EARLY, LATE), (JOINED,), at.ConcatenationOptions(3)),
@@ -27,8 +27,8 @@ def waiting() -> TensorLives:
 
 def test_a_result_takes_all_of_its_bytes_from_its_first_input_on() -> None:
     lives = waiting()
-    assert lives.usage({EARLY: JOINED, LATE: JOINED}) == [72, 128, 136, 72, 64, 72]
-    assert lives.usage({LATE: JOINED}) == [24, 80, 88, 88, 80, 72]
+    assert lives.usage({EARLY: JOINED, LATE: JOINED}) == [80, 128, 144, 80, 64, 80]
+    assert lives.usage({LATE: JOINED}) == [32, 80, 96, 96, 80, 80]
 
 
 def test_an_input_is_copied_where_that_lowers_the_peak() -> None:
@@ -41,5 +41,5 @@ def test_an_input_is_copied_where_that_lowers_the_peak() -> None:
 @pytest.mark.parametrize("same", [[(1, 2)], [(2, 1), (1, 2)]])
 def test_tensors_in_one_place_take_the_larger_of_their_bytes(same: list[tuple[int, int]]) -> None:
     ops = (Op("RELU", (0,), (1,)), Op("RELU", (1,), (2,)))
-    graph = Graph("main", tuple(tensor((1, 1, 1, size), scale=0.1) for size in (8, 16, 32)), ops, (0,), (2,))
-    assert TensorLives(graph, (0, 1), (2,), same).usage({}) == [40, 32]
+    graph = Graph("main", tuple(tensor((1, 1, 1, size), scale=0.1) for size in (16, 32, 48)), ops, (0,), (2,))
+    assert TensorLives(graph, (0, 1), (2,), same).usage({}) == [64, 48]
