@@ -44,8 +44,6 @@ _CACHE_SHARE = 4
 """A map of one part of a cache in so many lies in it."""
 _LARGEST_GROUP = 8
 """Operators among which one is looked for that ends what others began."""
-_REPLACING = frozenset({"ADD", "SUB", "MUL", "MINIMUM", "MAXIMUM", "ABS", "LEAKY_RELU"})
-"""Operators whose result may replace an operand."""
 _PARTS = VIEWS | {"SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "UNPACK"}
 
 
@@ -341,16 +339,11 @@ def _copied_parts(uses: _Uses, nest: Mapping[int, Nest], carrier: Mapping[int, i
 
 
 def _in_one_place(uses: _Uses, carrier: Mapping[int, int]) -> Iterator[tuple[int, int]]:
-    """Pairs of tensors that use the same memory: of views, of fused operators, of operands that nobody else reads."""
+    """Pairs of tensors that use the same memory: of views and of fused operators."""
     for index in uses.ops:
         op = uses.graph.ops[index]
-        target = op.outputs[0]
         if index in carrier or _is_view(uses.graph, op):
             yield from ((tensor, other) for tensor in op.inputs[:2] for other in op.outputs)
-        elif op.kind in _REPLACING:
-            size = uses.graph.tensors[target].bytes
-            own = [t for t in op.inputs if t >= 0 and uses.sole_reader(t) == index and uses.graph.tensors[t].bytes == size]
-            yield from ((tensor, target) for tensor in own[:1])
 
 
 def _nest_join(uses: _Uses, op: Op, nest: dict[int, Nest]) -> None:

@@ -30,7 +30,7 @@ class Joins(Enum):
 class TensorLives:
     """When the memory of each tensor is in use while operators run one after the other, and its bytes.
 
-    `same` are pairs of tensors that use the same memory: views, operands that are replaced, what is fused.
+    `same` are pairs of tensors that use the same memory: views, and what is fused.
     """
 
     def __init__(self, graph: Graph, ops: Sequence[int], outputs: Iterable[int], same: Iterable[tuple[int, int]]) -> None:

@@ -111,7 +111,10 @@ def test_an_operator_without_scale_is_named_by_its_tensor() -> None:
 
 
 def test_an_operator_that_only_fails_with_its_neighbours_is_the_one_of_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone: list[str] = []
+
     def lower(graph: Graph, ops: Sequence[int], variant: Variant, lstm_gates: LstmGates, **options: Any) -> Program:
+        alone.extend(graph.ops[index].kind for index in ops if len(ops) == 1)
         if len(ops) > 1:
             raise LoweringError(1, graph.ops[1], "must stand alone")
         return lower_partition(graph, ops, variant, lstm_gates, **options)
@@ -120,9 +123,11 @@ def test_an_operator_that_only_fails_with_its_neighbours_is_the_one_of_the_error
     b = ModelBuilder()
     x = b.input((4, 4), I8, scale=0.1)
     y = b.op("ABS", [x], (4, 4), I8, 0.1)
-    b.output(b.op("ABS", [y], (4, 4), I8, 0.1))
+    z = b.op("ABS", [y], (4, 4), I8, 0.1)
+    b.output(b.op("TANH", [z], (4, 4), I8, 1 / 128))
     compiled = compile_model(read_model(b.build()), everything(b.build()), BlockChooser(load_variant("ethos-u55-128")))
-    assert [op.device for op in compiled.placement.ops] == [Device.NPU, Device.CPU]
+    assert [op.device for op in compiled.placement.ops] == [Device.NPU, Device.CPU, Device.NPU]
+    assert alone == ["ABS", "ABS", "ABS", "TANH"]  # both of the kind that was refused, and then what is left in two parts
     assert compiled.placement.ops[1].violations[0].message == "ABS cannot be lowered: must stand alone"
 
 

@@ -43,3 +43,19 @@ def test_tensors_in_one_place_take_the_larger_of_their_bytes(same: list[tuple[in
     ops = (Op("RELU", (0,), (1,)), Op("RELU", (1,), (2,)))
     graph = Graph("main", tuple(tensor((1, 1, 1, size), scale=0.1) for size in (16, 32, 48)), ops, (0,), (2,))
     assert TensorLives(graph, (0, 1), (2,), same).usage({}) == [64, 48]
+
+
+def test_however_many_joins_wait_few_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred maps, and as many joins of each with the map of another end."""
+    count, looks = 200, list[int]()
+    ops = [Op("RELU", (0,), (1 + i,)) for i in range(2 * count)]
+    joined = [1 + 2 * count + i for i in range(count)]
+    ops += [Op("CONCATENATION", (1 + i, 1 + count + i), (joined[i],), at.ConcatenationOptions(3)) for i in range(count)]
+    sizes = [16] * (1 + 2 * count) + [32] * count
+    graph = Graph("main", tuple(tensor((1, 1, 1, size), scale=0.1) for size in sizes), tuple(ops), (0,), tuple(joined))
+    usage = TensorLives.usage
+    monkeypatch.setattr(TensorLives, "usage", lambda lives, nest: looks.append(1) or usage(lives, nest))
+    inside = {joined[i]: [1 + i, 1 + count + i] for i in range(count)}
+    nest = {part: result for result, parts in inside.items() for part in parts}
+    early_parts(TensorLives(graph, range(len(ops)), joined, ()), inside, nest)
+    assert 24 < len(looks) <= 24 * 24 + 1
