@@ -46,8 +46,8 @@ def test_tensors_in_one_place_take_the_larger_of_their_bytes(same: list[tuple[in
 
 
 def test_however_many_joins_wait_few_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two hundred maps, and as many joins of each with the map of another end."""
-    count, looks = 200, list[int]()
+    """Seven hundred maps, and as many joins of each with the map of another end."""
+    count, looks = 700, list[int]()
     ops = [Op("RELU", (0,), (1 + i,)) for i in range(2 * count)]
     joined = [1 + 2 * count + i for i in range(count)]
     ops += [Op("CONCATENATION", (1 + i, 1 + count + i), (joined[i],), at.ConcatenationOptions(3)) for i in range(count)]
