@@ -104,6 +104,20 @@ class View:
         return self.full == self.shape and self.pitch is None
 
     @property
+    def is_contiguous(self) -> bool:
+        """Whether no other elements lie between its own: whole rows, or a part of one."""
+        height, width, depth = self.shape
+        columns, channels = self.full[1:]
+        is_part = depth == channels and (width == columns or height == 1)
+        return self.pitch is None and is_part and not self.storage.is_rolling
+
+    @property
+    def start(self) -> int:
+        """The element at which it begins when the storage is NHWC."""
+        rows, columns = self.pitches
+        return self.offset[0] * rows + self.offset[1] * columns + self.offset[2]
+
+    @property
     def fills_storage(self) -> bool:
         """Whether it is all of its storage, in whatever shape."""
         is_all = math.prod(self.shape) == math.prod(self.storage.shape)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu.compiler.ir import StepWeights
+from npu.compiler.ir import StepWeights, View
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.geometry import fold_shape
+from npu.compiler.lower.geometry import crop
+from npu.compiler.lower.parts import parts_with_room
 from npu.graph.graph import Op
 from npu.isa.operations import INT16, KernelWindow, PoolingMode, Rounding, Scale
+from npu.isa.rules import MAX_EXTENT
 from npu.records import replace
 
 MAX_DEPTH = 128
@@ -19,14 +21,21 @@ def lower_arg_max(builder: Builder, op: Op) -> None:
     """128 * value + 127 - channel of every channel, their maximum, and 127 less its low bits. The first of equals wins."""
     x = builder.input(op.inputs[0])
     height, width, depth = x.shape
+    with builder.output_as(op.outputs[0], (1, height, width)) as y:
+        for part in parts_with_room(builder, x, INT16.bytes * (depth + 2), MAX_EXTENT):
+            (row, column, _), (rows, columns, _) = part.offset, part.shape
+            _find(builder, crop(x, part.offset, part.shape), crop(y, (0, row, column), (1, rows, columns)))
+
+
+def _find(builder: Builder, x: View, y: View) -> None:
+    height, width, depth = x.shape
     keys = builder.temporary("keys", x.shape, INT16)
     builder.convolve(x, keys, _weights(depth), rounding=Rounding.NATURAL, is_depthwise=True)
     largest = builder.temporary("largest", (height * width, 1, 1), INT16)
     builder.pool(builder.reshaped(keys, (height * width, depth, 1)), largest, PoolingMode.MAX, kernel=KernelWindow(1, depth))
     index = builder.temporary("index", largest.shape, INT16)
     builder.point(largest, index, lut=_low_bits())
-    shape = fold_shape(builder.tensor(op.outputs[0]).shape)
-    builder.widen(builder.reshaped(index, shape), builder.output(op.outputs[0]))
+    builder.widen(builder.reshaped(index, y.shape), y)
 
 
 def _weights(depth: int) -> StepWeights:

@@ -20,6 +20,7 @@ from npu.compiler.lower.geometry import as_shape, crop, fold_shape
 from npu.compiler.lower.pair_tables import function_values
 from npu.compiler.lower.quantize import activation_range
 from npu.compiler.lower.relabel import without_relabelings
+from npu.compiler.lower.rooms import Rooms
 from npu.compiler.step_problems import describe
 from npu.errors import CompileError
 from npu.graph.attributes import FusedActivation
@@ -102,6 +103,7 @@ class Builder:
         graph: Graph,
         fusions: Fusions,
         variant: Variant,
+        rooms: Rooms,
         lstm_gates: LstmGates = LstmGates.EXACT,
         *,
         saves_memory: bool = False,
@@ -109,6 +111,7 @@ class Builder:
         keeps_maps: bool = False,
     ) -> None:
         self.graph = graph
+        self._rooms = rooms
         self.chooser, self.keeps_maps = chooser, keeps_maps
         self.fusions = fusions
         self.variant = variant
@@ -137,6 +140,10 @@ class Builder:
     def quantized(self, index: int) -> Quantized:
         """How a tensor stands for real numbers."""
         return Quantized.of(index, self.tensor(index))
+
+    def room(self, fair: int) -> int:
+        """Bytes that maps between the steps of the operator may take: see `Rooms.of`."""
+        return self._rooms.of(self.index, fair)
 
     def constant_data(self, index: int) -> npt.NDArray[np.generic]:
         """The contents of a tensor that the operator's form demands to be constant."""
@@ -234,8 +241,15 @@ class Builder:
         return replace(packed, zero_point=view.zero_point)
 
     def reshaped(self, view: View, shape: MapShape) -> View:
-        """The same elements in row order as a map of another shape."""
-        return view if view.shape == shape else replace(self.dense(view), full=shape, shape=shape)
+        """The same elements in row order as a map of another shape.
+
+        A part of a map is copied where that may bring it nearer: the map itself may find no room in a cache.
+        """
+        if view.shape == shape:
+            return view
+        if not view.is_dense and view.is_contiguous and not self.variant.memory_mode.has_separate_cache:
+            return replace(view, offset=(0, 0, view.start), shape=shape, pitch=(shape[1] * shape[2], shape[2]))
+        return replace(self.dense(view), full=shape, shape=shape)
 
     # Steps
 

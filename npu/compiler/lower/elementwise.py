@@ -14,6 +14,7 @@ from npu.compiler.lower.activation_tables import Quantized
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
 from npu.compiler.lower.geometry import images
 from npu.compiler.lower.memory import broadcast
+from npu.compiler.lower.parts import part_of, parts_with_room
 from npu.compiler.lower.quantize import FactorError, register_scale
 from npu.graph.attributes import AddOptions, SubOptions
 from npu.graph.dtype import DType
@@ -23,6 +24,9 @@ from npu.records import dataclass, replace
 
 _SUM_BITS = {8: 20, 16: 15}
 """Fraction bits that the reference kernel gives operands of ADD and SUB of 8 and 16 bits."""
+
+_BYTES_BETWEEN = 8
+"""Of every value of SQUARED_DIFFERENCE at a time: the operand, and the difference or its square."""
 
 _NO_SCALE = Scale(0, 0)
 
@@ -130,12 +134,11 @@ def lower_squared_difference(builder: Builder, op: Op) -> None:
     first, second, output = (builder.scale(tensor) for tensor in (*op.inputs, op.outputs[0]))
     twice = 2.0 * float(max(first, second))
     shape, a, b = _aligned(builder, op)
-    a, b = (
-        replace(operand, view=_with_fraction(builder, operand.view, float(scale) / twice), scalar=None)
-        for operand, scale in ((a, first), (b, second))
-    )
     scale, finish = register_scale(twice * twice / (float(1 << 14) * float(output))), builder.finish(op)
-    for ofm, one, other in _maps(builder.result(finish), shape, a, b):
+    for ofm, *operands in _parts(builder, builder.result(finish), shape, a, b):
+        one, other = (
+            _with_fraction(builder, view, float(factor) / twice) for view, factor in zip(operands, (first, second), strict=True)
+        )
         ifm, ifm2 = (one, other) if one.shape == ofm.shape else (other, one)
         if ifm.shape != ofm.shape:
             ifm = broadcast(builder, ifm, ofm.shape)
@@ -284,6 +287,16 @@ def _maps(
     outer = shape[:-3]
     for view, index in zip(images(ofm, math.prod(outer)), np.ndindex(*outer), strict=True):
         yield view, _part(a, index), _part(b, index)
+
+
+def _parts(
+    builder: Builder, ofm: View, shape: tuple[int, ...], a: _ElementwiseOperand, b: _ElementwiseOperand
+) -> Iterator[tuple[View, View, View]]:
+    """The same in parts, where those whose values take `_BYTES_BETWEEN` each in between have no room for all."""
+    for whole in _maps(ofm, shape, a, b):
+        for part in parts_with_room(builder, whole[0], _BYTES_BETWEEN * ofm.shape[2]):
+            result, one, other = (part_of(view, part) for view in whole)
+            yield result, one, other
 
 
 def _part(operand: _ElementwiseOperand, index: tuple[int, ...]) -> View:

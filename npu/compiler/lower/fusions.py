@@ -9,8 +9,9 @@ import numpy as np
 
 from npu.compiler.lower.activation_tables import VALUES
 from npu.compiler.lower.geometry import Box, concatenation_boxes, fold_shape, needed_after, pad_amounts, padding_before
-from npu.compiler.lower.late_joins import Joins, TensorLives, all_but_last, early_parts
+from npu.compiler.lower.late_joins import Joins, all_but_last, early_parts
 from npu.compiler.lower.pair_tables import PAIRS, is_pair
+from npu.compiler.lower.tensor_lives import TensorLives
 from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
@@ -332,17 +333,17 @@ def _copied_parts(uses: _Uses, nest: Mapping[int, Nest], carrier: Mapping[int, i
     }
     if not any(inside.values()):
         return set()
-    lives = TensorLives(graph, uses.ops, uses.outputs, _in_one_place(uses, carrier))
+    lives = TensorLives(graph, uses.ops, uses.outputs, in_one_place(graph, uses.ops, carrier))
     if mode is Joins.LATE:
         return all_but_last(lives, inside)
     return early_parts(lives, inside, {tensor: place.parent for tensor, place in nest.items()})
 
 
-def _in_one_place(uses: _Uses, carrier: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+def in_one_place(graph: Graph, ops: Sequence[int], carrier: Mapping[int, int]) -> Iterator[tuple[int, int]]:
     """Pairs of tensors that use the same memory: of views and of fused operators."""
-    for index in uses.ops:
-        op = uses.graph.ops[index]
-        if index in carrier or _is_view(uses.graph, op):
+    for index in ops:
+        op = graph.ops[index]
+        if index in carrier or _is_view(graph, op):
             yield from ((tensor, other) for tensor in op.inputs[:2] for other in op.outputs)
 
 

@@ -1,7 +1,8 @@
 """BATCH_MATMUL: the MAC array multiplies by constant weights alone, so two computed matrices meet in products and their sums.
 
 A row of one matrix times all rows of the other, transposed, is one multiplication; sums over the channels of the products make
-a row of the result, or a column of it, whichever are fewer. A constant matrix is the weights of a convolution.
+a row of the result, or a column of it, whichever are fewer. Pairs of small matrices are multiplied together, as the heads of an
+attention are. A constant matrix is the weights of a convolution.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from npu.graph.permutation import moved_axes
 from npu.isa.operations import INT32, ElementwiseMode, PoolingMode, Rounding, Scale
 from npu.records import replace
 
+_MANY_PRODUCTS = 1 << 12
+"""In one operation: its latencies are few of its cycles then."""
+
 
 def lower_batch_matmul(builder: Builder, op: Op) -> None:
     """Matrices (batches, rows, inner) and (batches, inner, columns); either may be stored transposed."""
@@ -37,9 +41,7 @@ def lower_batch_matmul(builder: Builder, op: Op) -> None:
     columns = _matrix(builder, op.inputs[1], is_transposed=not options.adj_y)
     ofm = builder.result(finish)
     ofm = ofm if ofm.is_whole else replace(builder.temporary("product", ofm.shape, ofm.element), zero_point=ofm.zero_point)
-    for number, (first, second) in enumerate(_pairs(builder, op)):
-        rows, others = (crop(view, (at, 0, 0), (1, *view.shape[1:])) for view, at in ((left, first), (columns, second)))
-        _multiply(builder, rows, others, ofm, number, register_scale(factor), finish)
+    _multiply(builder, left, columns, ofm, op, register_scale(factor), finish)
     target = builder.result(finish)
     if ofm.storage is not target.storage:
         builder.copy(ofm, target)
@@ -81,15 +83,26 @@ def _by_weights(builder: Builder, op: Op, left: View, factor: float, finish: Fin
     builder.convolve(left, builder.result(finish), weights, finish=finish, rounding=rounding)
 
 
-def _multiply(builder: Builder, rows: View, columns: View, ofm: View, number: int, scale: Scale, finish: Finish) -> None:
-    """One pair: result (y, x) is the sum of the products of row y and column x."""
-    _, height, inner = rows.shape
-    width = columns.shape[1]
-    start, by_rows = number * height * width, height <= width
-    single, whole, pitch, apart = (rows, columns, 1, width) if by_rows else (columns, rows, width, 1)
-    for index in range(single.shape[1]):
-        products = builder.temporary("products", whole.shape, INT32)
-        builder.elementwise(ElementwiseMode.MUL, whole, products, crop(single, (0, index, 0), (1, 1, inner)))
-        count = whole.shape[1]
-        target = replace(ofm, offset=(0, 0, start + index * apart), shape=(1, count, 1), pitch=(count * pitch, pitch))
-        builder.pool(products, target, PoolingMode.REDUCE_SUM, finish=finish, scale=scale, rounding=Rounding.DOUBLE)
+def _multiply(builder: Builder, left: View, columns: View, ofm: View, op: Op, scale: Scale, finish: Finish) -> None:
+    """All pairs: result (y, x) of a pair is the sum of the products of row y of one matrix and column x of the other."""
+    (_, height, inner), width = left.shape, columns.shape[1]
+    by_rows = height <= width
+    single, whole, pitch, apart = (left, columns, 1, width) if by_rows else (columns, left, width, 1)
+    length, pairs = whole.shape[1], _pairs(builder, op)
+    room = builder.room(sum(view.storage.bytes for view in (left, columns, ofm)))
+    most = _most_matrices(room, length * inner) if all(first == second for first, second in pairs) else 1
+    for number in range(0, len(pairs), most):
+        count = min(most, len(pairs) - number)
+        one, other = pairs[number] if by_rows else reversed(pairs[number])
+        operand = crop(whole, (other, 0, 0), (count, length, inner))
+        for index in range(single.shape[1]):
+            products = builder.temporary("products", operand.shape, INT32)
+            builder.elementwise(ElementwiseMode.MUL, operand, products, crop(single, (one, index, 0), (count, 1, inner)))
+            offset = 0, 0, number * height * width + index * apart
+            target = replace(ofm, offset=offset, shape=(count, length, 1), pitch=(height * width, pitch))
+            builder.pool(products, target, PoolingMode.REDUCE_SUM, finish=finish, scale=scale, rounding=Rounding.DOUBLE)
+
+
+def _most_matrices(room: int, elements: int) -> int:
+    """How many matrices of so many elements are multiplied at a time: as many as have room and are not many products."""
+    return max(1, min(room // (elements * INT32.bytes), _MANY_PRODUCTS // elements))

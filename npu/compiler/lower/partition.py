@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,6 +14,7 @@ from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.fusions import find_fusions, table_prices
 from npu.compiler.lower.geometry import largest_padding
 from npu.compiler.lower.late_joins import Joins
+from npu.compiler.lower.rooms import Rooms
 from npu.compiler.lower.table import LOWERED
 from npu.compiler.lower.upright import with_upright_kernels
 from npu.errors import CompileError, ModelError
@@ -31,11 +33,12 @@ def lower_partition(
     chooser: BlockChooser | None = None,
     keeps_maps: bool = False,
     joins: Joins = Joins.EARLY,
+    budget: int = sys.maxsize,
 ) -> Program:
     """Return the steps that compute the operators `ops` (indices into `graph.ops`, execution order) on `variant`.
 
     Every output of the partition equals the reference kernels bit for bit (FULLY_CONNECTED: with double rounding;
-    cells of `lstm_gates` TABLE: with the hardware's).
+    cells of `lstm_gates` TABLE: with the hardware's). Maps may take `budget` bytes.
     Raises LoweringError for an operator that cannot be lowered.
     """
     computed = [index for index in ops if index not in graph.unneeded]
@@ -47,7 +50,10 @@ def lower_partition(
     graph, computed = with_upright_kernels(graph, computed)
     prices = table_prices(variant, saves_memory=saves_memory)
     fusions = find_fusions(graph, computed, largest_padding(variant)[0], prices, joins=joins)
-    builder = Builder(graph, fusions, variant, lstm_gates, saves_memory=saves_memory, chooser=chooser, keeps_maps=keeps_maps)
+    rooms = Rooms(graph, computed, fusions, budget, is_small=keeps_maps)
+    builder = Builder(
+        graph, fusions, variant, rooms, lstm_gates, saves_memory=saves_memory, chooser=chooser, keeps_maps=keeps_maps
+    )
     for index in computed:
         if index not in fusions.carrier:
             builder.index = index

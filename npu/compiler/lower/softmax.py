@@ -16,6 +16,7 @@ import numpy.typing as npt
 from npu.compiler.ir import ElementwiseStep, View
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
 from npu.compiler.lower.geometry import crop
+from npu.compiler.lower.parts import parts_with_room
 from npu.compiler.lower.quantize import FactorError, divide_away
 from npu.compiler.lower.softmax_wide import WideSoftmax
 from npu.graph.attributes import SoftmaxOptions
@@ -36,6 +37,10 @@ _ONE_Q2 = 1 << 29
 _48_OVER_17_Q2 = 1515870810
 _MINUS_32_OVER_17_Q2 = -1010580540
 _NEWTON_STEPS = 3
+_VALUE_BYTES = 8
+"""In between for a value at a time: its exp, and what is made of it."""
+_ROW_BYTES = 16
+"""The same for a row: numbers of the division."""
 _HIGH_HALF = Scale(1, 31)
 _EXP_FACTORS = ((24, 1672461947), (25, 1302514674), (26, 790015084), (27, 290630308), (28, 39332535), (29, 720401), (30, 242))
 """(bit of a Q5 number, exp(-2**(bit - 26)) in Q0): gemmlowp's barrel shifter."""
@@ -48,15 +53,12 @@ def lower_softmax(builder: Builder, op: Op) -> None:
     source, bits, finish = builder.quantized(op.inputs[0]), builder.quantized(op.outputs[0]).element.bits, builder.finish(op)
     ifm, ofm = builder.input(op.inputs[0]), builder.result(finish)
     beta, scale = float(np.float32(options.beta)), float(source.scale)
-    height, width, depth = ifm.shape
-    rows = max(1, MAX_EXTENT // width)
-    for start in range(0, height, rows):
-        shape = (min(rows, height - start), width, depth)
-        x, y = crop(ifm, (start, 0, 0), shape), crop(ofm, (start, 0, 0), shape)
+    for part in parts_with_room(builder, ifm, _VALUE_BYTES * ifm.shape[2] + _ROW_BYTES, MAX_EXTENT):
+        x, y, rows = crop(ifm, part.offset, part.shape), crop(ofm, part.offset, part.shape), (*part.shape[:2], 1)
         if source.element is INT16:
-            WideSoftmax(builder, (shape[0], width, 1)).lower(x, y, scale * beta / (SOFTMAX_RANGE / 65535))
+            WideSoftmax(builder, rows).lower(x, y, scale * beta / (SOFTMAX_RANGE / 65535))
         else:
-            _SoftmaxSteps(builder, (shape[0], width, 1)).lower(x, y, exp_table(beta, scale), bits, finish)
+            _SoftmaxSteps(builder, rows).lower(x, y, exp_table(beta, scale), bits, finish)
 
 
 def _double_high(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:

@@ -13,6 +13,7 @@ from npu.compiler.goal import Goal
 from npu.compiler.ir import Program
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.partition import lower_partition
+from npu.compiler.memory import arena_budget
 from npu.compiler.state import GraphState, Refusal, State
 from npu.graph.graph import Graph
 from npu.graph.placement import LOWERING, Violation
@@ -50,6 +51,7 @@ def _try_lower(state: State, number: int, graph: Graph, ops: Sequence[int]) -> P
             chooser=state.chooser,
             keeps_maps=is_small,
             joins=state.joins,
+            budget=arena_budget(state.variant),
         )
     except LoweringError as error:
         message = f"{graph.ops[error.index].name} cannot be lowered: {error.must}"

@@ -14,6 +14,7 @@ from npu.compiler.lower.convolution import _fully_connected_factors, channel_fac
 from npu.compiler.lower.fusions import Fusions
 from npu.compiler.lower.mean import divided
 from npu.compiler.lower.quantize import activation_range, register_scale
+from npu.compiler.lower.rooms import Rooms
 from npu.graph import attributes as at
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
@@ -30,7 +31,8 @@ F32 = np.float32
 
 
 def _builder(model: Model) -> Builder:
-    return Builder(model.graphs[0], cast(Fusions, SimpleNamespace(inputs=())), load_variant("ethos-u55-128"))
+    graph, fusions = model.graphs[0], cast(Fusions, SimpleNamespace(inputs=()))
+    return Builder(graph, fusions, load_variant("ethos-u55-128"), Rooms(graph, (), fusions, 0, is_small=False))
 
 
 def _scales() -> tuple[float, float, float]:

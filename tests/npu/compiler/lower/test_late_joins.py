@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from npu.compiler.lower.late_joins import TensorLives, all_but_last, early_parts
+from npu.compiler.lower.late_joins import all_but_last, early_parts
+from npu.compiler.lower.tensor_lives import TensorLives
 from npu.graph import attributes as at
 from npu.graph.graph import Graph, Op
 

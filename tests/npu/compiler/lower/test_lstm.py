@@ -13,6 +13,7 @@ from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.fixed_point import Curve, FixedPoint
 from npu.compiler.lower.fusions import Fusions
 from npu.compiler.lower.partition import lower_partition
+from npu.compiler.lower.rooms import Rooms
 from npu.graph import attributes as at
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
@@ -37,7 +38,9 @@ EVERY = np.arange(-(1 << 15), 1 << 15).astype(np.int16)
 
 def computed(*curves: Curve, target: str = "ethos-u55-128") -> np.ndarray:
     """What the steps give for every int16 number, in each of the curves' channels."""
-    builder = Builder(Graph("g", (), (Op("LOGISTIC", (), ()),), (), ()), Fusions({}, {}, {}, {}, (), ()), load_variant(target))
+    graph, fusions = Graph("g", (), (Op("LOGISTIC", (), ()),), (), ()), Fusions({}, {}, {}, {}, (), ())
+    rooms = Rooms(graph, (), fusions, 0, is_small=False)
+    builder = Builder(graph, fusions, load_variant(target), rooms)
     builder.index = 0
     channels = sum(curve.channels for curve in curves)
     x, y = (View.whole(Storage(name, (256, 256, channels), INT16)) for name in "xy")

@@ -1,0 +1,33 @@
+"""How much memory the maps between the steps of one operator may take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npu.compiler.lower.fusions import Fusions, in_one_place
+from npu.compiler.lower.tensor_lives import TensorLives
+from npu.graph.graph import Graph
+
+_CUT = 2
+"""Parts of the most that tensors take, of which stripes leave about one."""
+
+
+class Rooms:
+    """What the maps of each operator may take besides the tensors that are in use while it runs; worked out when asked for.
+
+    All of the `budget`; where memory is dear (`is_small`), no more than other operators take when they are cut in stripes.
+    """
+
+    def __init__(self, graph: Graph, ops: Sequence[int], fusions: Fusions, budget: int, *, is_small: bool) -> None:
+        self._graph, self._ops, self._fusions = graph, ops, fusions
+        self._budget, self._is_small = budget, is_small
+        self._usage: list[int] = []
+
+    def of(self, index: int, fair: int) -> int:
+        """Bytes for the maps of operator `index`; where memory is dear, `fair` bytes of the budget if others take less."""
+        if not self._usage:
+            same = in_one_place(self._graph, self._ops, self._fusions.carrier)
+            lives = TensorLives(self._graph, self._ops, self._fusions.outputs, same)
+            self._usage = lives.usage({tensor: nest.parent for tensor, nest in self._fusions.nest.items()})
+        used, most = self._usage[self._ops.index(index)], max(self._usage) // _CUT
+        return min(self._budget - used, max(most - used, fair)) if self._is_small else self._budget - used

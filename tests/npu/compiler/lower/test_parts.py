@@ -1,0 +1,112 @@
+"""Operators whose steps need much memory in between work on parts of a map where there is no room, and give the same."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import npu
+from npu.compiler.compiled import CompiledModel
+from npu.compiler.lower.geometry import Box
+from npu.compiler.lower.parts import boxes_of
+from npu.graph import attributes as at
+from npu.graph.dtype import DType
+from npu.hardware.choice import Hardware
+from npu.toolchain.session import Session
+
+from tests.support.builder import ModelBuilder
+from tests.support.litert import random_inputs, run_reference
+
+ROWS, POSITIONS = (1, 40, 30, 16), (1, 2, 700, 16)
+"""Parts are whole rows of the one, and pieces of rows of the other."""
+
+
+def softmax(shape: tuple[int, ...], dtype: DType) -> bytes:
+    b, scales = ModelBuilder(), {DType.INT8: (1 / 256, -128), DType.UINT8: (1 / 256, 0), DType.INT16: (1 / 32768, 0)}
+    x = b.input(shape, dtype, scale=0.0002 if dtype is DType.INT16 else 0.1)
+    b.output(b.op("SOFTMAX", [x], shape, dtype, *scales[dtype], attributes=at.SoftmaxOptions(1.0)))
+    return b.build()
+
+
+def arg_max(shape: tuple[int, ...], dtype: DType) -> bytes:
+    b = ModelBuilder()
+    x, axis = b.input(shape, dtype, scale=0.1), b.constant(np.array([len(shape) - 1], np.int32))
+    b.output(b.op("ARG_MAX", [x, axis], shape[:-1], DType.INT32, None, attributes=at.ArgMaxOptions(DType.INT32)))
+    return b.build()
+
+
+def squared_difference(shape: tuple[int, ...], other: tuple[int, ...]) -> bytes:
+    b = ModelBuilder()
+    x, y = b.input(shape, DType.INT8, scale=0.1, zero_point=3), b.input(other, DType.INT8, scale=0.07, zero_point=-9)
+    b.output(b.op("SQUARED_DIFFERENCE", [x, y], shape, DType.INT8, 1.7, -128, attributes=at.SquaredDifferenceOptions()))
+    return b.build()
+
+
+MODELS = {
+    **{f"SOFTMAX {dtype} {shape}": softmax(shape, dtype) for dtype in (DType.INT8, DType.INT16) for shape in (ROWS, POSITIONS)},
+    f"SOFTMAX {DType.UINT8} {ROWS}": softmax(ROWS, DType.UINT8),
+    **{f"ARG_MAX {shape}": arg_max(shape, DType.INT8) for shape in (ROWS, POSITIONS, (2, 20, 30, 16))},
+    **{
+        f"SQUARED_DIFFERENCE {shape} {other}": squared_difference(shape, other)
+        for shape in (ROWS, POSITIONS)
+        for other in (shape, (1, 1, 1, 16), (*shape[:3], 1), (1, 1, *shape[2:]), (*shape[:2], 1, 16))
+    },
+}
+
+
+def compiled(content: bytes, session: Session) -> CompiledModel:
+    """The compiled model, with nothing on the CPU, whose file has given what LiteRT's reference does."""
+    result = npu.compile(content, session=session)
+    assert [op.violations for op in result.compiled_model.placement.ops] == [()]
+    inputs = random_inputs(content, 5)
+    for ours, theirs in zip(
+        npu.run(result.content, inputs, session=session).outputs, run_reference(content, inputs), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+        assert len(np.unique(theirs)) > 3
+    return result.compiled_model
+
+
+def steps(model: CompiledModel) -> int:
+    (partition,) = model.partitions
+    return len(partition.program.steps)
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-64", "ethos-u65-256"])
+@pytest.mark.parametrize("name", MODELS)
+def test_what_works_in_parts_takes_less_memory_and_gives_the_same(name: str, target: str) -> None:
+    whole, small = (compiled(MODELS[name], Session(Hardware(target), goal=goal)) for goal in ("performance", "size"))
+    assert steps(small) > steps(whole)
+    taken, least = (model.usage.fast_bytes or model.usage.arena_bytes for model in (whole, small))
+    assert least < 0.9 * taken
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_limit_that_maps_between_exceed_leaves_the_operator_on_the_npu(name: str) -> None:
+    """Its tensors take almost all of the limit."""
+    whole = compiled(MODELS[name], Session(Hardware("ethos-u55-128")))
+    tensors = sum(tensor.bytes for tensor in npu.compile(MODELS[name]).compiled_model.source.graphs[0].tensors)
+    limit = (tensors + whole.usage.arena_bytes) // 2
+    small = compiled(MODELS[name], Session(Hardware("ethos-u55-128", arena_cache_bytes=limit)))
+    assert small.usage.arena_bytes <= limit < whole.usage.arena_bytes
+
+
+def test_maps_of_few_elements_are_worked_on_at_once() -> None:
+    content = softmax((1, 8, 16, 16), DType.INT8)
+    whole, small = (compiled(content, Session(Hardware("ethos-u55-128"), goal=goal)) for goal in ("performance", "size"))
+    assert steps(small) == steps(whole)
+
+
+@pytest.mark.parametrize(("most", "expected"), [
+    (100, [Box((0, 0, 0), (5, 10, 3))]),
+    (49, [Box((0, 0, 0), (3, 10, 3)), Box((3, 0, 0), (2, 10, 3))]),
+    (19, [Box((row, 0, 0), (1, 10, 3)) for row in range(5)]),
+    (9, [Box((row, column, 0), (1, 5, 3)) for row in range(5) for column in (0, 5)]),
+    (4, [Box((row, column, 0), (1, min(4, 10 - column), 3)) for row in range(5) for column in (0, 4, 8)]),
+])  # fmt: skip
+def test_boxes_are_as_few_as_there_can_be_and_about_equal(most: int, expected: list[Box]) -> None:
+    found = boxes_of((5, 10, 3), most)
+    assert found == expected
+    assert sum(math.prod(part.shape) for part in found) == 5 * 10 * 3
