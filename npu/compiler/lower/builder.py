@@ -141,9 +141,10 @@ class Builder:
         """How a tensor stands for real numbers."""
         return Quantized.of(index, self.tensor(index))
 
-    def room(self, fair: int) -> int:
+    @property
+    def room(self) -> int:
         """Bytes that maps between the steps of the operator may take: see `Rooms.of`."""
-        return self._rooms.of(self.index, fair)
+        return self._rooms.of(self.index)
 
     def constant_data(self, index: int) -> npt.NDArray[np.generic]:
         """The contents of a tensor that the operator's form demands to be constant."""

@@ -292,9 +292,14 @@ def _maps(
 def _parts(
     builder: Builder, ofm: View, shape: tuple[int, ...], a: _ElementwiseOperand, b: _ElementwiseOperand
 ) -> Iterator[tuple[View, View, View]]:
-    """The same in parts, where those whose values take `_BYTES_BETWEEN` each in between have no room for all."""
+    """The same, in parts where maps between, of `_BYTES_BETWEEN` for a value, have no room even in stripes of a row."""
     for whole in _maps(ofm, shape, a, b):
-        for part in parts_with_room(builder, whole[0], _BYTES_BETWEEN * ofm.shape[2]):
+        height, width, depth = whole[0].shape
+        between = _BYTES_BETWEEN * depth
+        if height > 1 and width * between <= builder.room:
+            yield whole
+            continue
+        for part in parts_with_room(builder, whole[0], between):
             result, one, other = (part_of(view, part) for view in whole)
             yield result, one, other
 

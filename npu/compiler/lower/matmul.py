@@ -89,8 +89,7 @@ def _multiply(builder: Builder, left: View, columns: View, ofm: View, op: Op, sc
     by_rows = height <= width
     single, whole, pitch, apart = (left, columns, 1, width) if by_rows else (columns, left, width, 1)
     length, pairs = whole.shape[1], _pairs(builder, op)
-    room = builder.room(sum(view.storage.bytes for view in (left, columns, ofm)))
-    most = _most_matrices(room, length * inner) if all(first == second for first, second in pairs) else 1
+    most = _most_matrices(builder, length * inner) if all(first == second for first, second in pairs) else 1
     for number in range(0, len(pairs), most):
         count = min(most, len(pairs) - number)
         one, other = pairs[number] if by_rows else reversed(pairs[number])
@@ -103,6 +102,6 @@ def _multiply(builder: Builder, left: View, columns: View, ofm: View, op: Op, sc
             builder.pool(products, target, PoolingMode.REDUCE_SUM, finish=finish, scale=scale, rounding=Rounding.DOUBLE)
 
 
-def _most_matrices(room: int, elements: int) -> int:
+def _most_matrices(builder: Builder, elements: int) -> int:
     """How many matrices of so many elements are multiplied at a time: as many as have room and are not many products."""
-    return max(1, min(room // (elements * INT32.bytes), _MANY_PRODUCTS // elements))
+    return max(1, min(builder.room // (elements * INT32.bytes), _MANY_PRODUCTS // elements))

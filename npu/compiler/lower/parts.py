@@ -18,14 +18,12 @@ _LEAST_ELEMENTS = 2048
 def parts_with_room(builder: Builder, ifm: View, between: int, most: int = sys.maxsize) -> list[Box]:
     """Boxes of a map in row order: whole rows, or parts of one. `between`: bytes that the maps between take for a position.
 
-    Each has `most` positions at most. It is all of the map if the maps between have room, else parts for which they take no
-    more than there is; where memory is dear, about as much as the map itself.
+    Each has `most` positions at most. It is all of the map if the maps between have room, else parts for which they do.
     """
     positions, depth = math.prod(ifm.shape[:2]), ifm.shape[2]
     least = ceil_div(_LEAST_ELEMENTS, depth)
     if positions > least:
-        room = builder.room(positions * depth * ifm.element.bytes)
-        positions = min(positions, max(room // between, least))
+        positions = min(positions, max(builder.room // between, least))
     return boxes_of(ifm.shape, min(positions, most))
 
 

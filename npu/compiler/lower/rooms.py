@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from npu.compiler.lower.fusions import Fusions, in_one_place
 from npu.compiler.lower.tensor_lives import TensorLives
-from npu.graph.graph import Graph
+from npu.graph.graph import ABSENT, Graph
 
 _CUT = 2
 """Parts of the most that tensors take, of which stripes leave about one."""
@@ -15,7 +15,8 @@ _CUT = 2
 class Rooms:
     """What the maps of each operator may take besides the tensors that are in use while it runs; worked out when asked for.
 
-    All of the `budget`; where memory is dear (`is_small`), no more than other operators take when they are cut in stripes.
+    All of the `budget`; where memory is dear (`is_small`), no more than other operators take when they are cut in stripes, or
+    than its own tensors.
     """
 
     def __init__(self, graph: Graph, ops: Sequence[int], fusions: Fusions, budget: int, *, is_small: bool) -> None:
@@ -23,11 +24,17 @@ class Rooms:
         self._budget, self._is_small = budget, is_small
         self._usage: list[int] = []
 
-    def of(self, index: int, fair: int) -> int:
-        """Bytes for the maps of operator `index`; where memory is dear, `fair` bytes of the budget if others take less."""
+    def of(self, index: int) -> int:
+        """Bytes for the maps of operator `index`; below 0 if even the tensors exceed the budget."""
         if not self._usage:
             same = in_one_place(self._graph, self._ops, self._fusions.carrier)
             lives = TensorLives(self._graph, self._ops, self._fusions.outputs, same)
             self._usage = lives.usage({tensor: nest.parent for tensor, nest in self._fusions.nest.items()})
         used, most = self._usage[self._ops.index(index)], max(self._usage) // _CUT
-        return min(self._budget - used, max(most - used, fair)) if self._is_small else self._budget - used
+        room = self._budget - used
+        return min(room, max(most - used, self._own(index))) if self._is_small else room
+
+    def _own(self, index: int) -> int:
+        """Bytes of the tensors of an operator."""
+        op = self._graph.ops[index]
+        return sum(self._graph.tensors[tensor].bytes for tensor in (*op.inputs, *op.outputs) if tensor != ABSENT)

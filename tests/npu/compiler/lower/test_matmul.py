@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 
 import npu
+from npu.compiler.ir import ElementwiseStep, PoolingStep
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import is_npu_job
+from npu.isa.operations import PoolingMode
 from npu.tflite.reader import read_model
 
 from tests.support.builder import ModelBuilder
 from tests.support.interpreters import run
 from tests.support.litert import random_inputs, run_reference
+from tests.support.lowering import lowered
 
 CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], bool]] = {
     "plain": ((), (), False),
@@ -102,3 +105,32 @@ def test_a_constant_with_several_scales_is_taken_as_the_reference_takes_it(dtype
     (expected,) = run_reference(content, inputs)
     np.testing.assert_array_equal(found, expected)
     assert set(np.unique(expected)) == {point}
+
+
+def heads(count: int, rows: int, inner: int, others: int | None = None) -> bytes:
+    b = ModelBuilder()
+    x = b.input((count, rows, inner), DType.INT8, scale=0.02, zero_point=3)
+    y = b.input((count if others is None else others, inner, rows), DType.INT8, scale=0.03, zero_point=-7)
+    b.output(b.op("BATCH_MATMUL", [x, y], (count, rows, rows), DType.INT8, 0.3, 5, attributes=at.BatchMatMulOptions()))
+    return b.build()
+
+
+@pytest.mark.parametrize(("content", "sums"), [
+    (heads(4, 20, 8), 20),  # 160 elements each: all four at a time
+    (heads(5, 32, 40), 64),  # 1,280: three at a time, then two
+    (heads(2, 48, 64), 96),  # 3,072: more than 4,096 are not multiplied together
+    (heads(4, 20, 8, others=1), 80),  # one matrix meets four
+])  # fmt: skip
+def test_rows_of_small_matrices_are_multiplied_together(content: bytes, sums: int) -> None:
+    steps = lowered(read_model(content).graphs[0]).steps
+    assert sum(isinstance(step, PoolingStep) and step.mode is PoolingMode.REDUCE_SUM for step in steps) == sums
+    inputs = random_inputs(content, 2)
+    np.testing.assert_array_equal(npu.run(content, inputs).outputs[0], run_reference(content, inputs)[0])
+
+
+def test_for_size_as_many_are_multiplied_together_as_the_operators_tensors_take() -> None:
+    content = heads(8, 16, 16)  # 6,144 bytes of tensors, in which six times 256 products of four bytes have room
+    result = npu.compile(content, optimise="size").compiled_model
+    (partition,) = result.partitions
+    shapes = {step.ofm.shape for step in partition.program.steps if isinstance(step, ElementwiseStep)}
+    assert shapes == {(6, 16, 16), (2, 16, 16)}
