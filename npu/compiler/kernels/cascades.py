@@ -194,9 +194,9 @@ def outside_root(buffers, number, begin, buffer_count):  # type: ignore[no-untyp
     return number
 
 
-@kernel(ty.void(STEPS, MAPS, BUFFERS, MATRIX, SEARCHES, CHAINS, MATRIX, LIST))
-def look_around(steps, maps, buffers, touches, searches, chains, rows, touched):  # type: ignore[no-untyped-def]
-    """What is live besides the steps of chains[0], and at least with them however they are cut."""
+@kernel(ty.void(STEPS, STEPS, MAPS, BUFFERS, MATRIX, SEARCHES, CHAINS, MATRIX, LIST))
+def look_around(whole, steps, maps, buffers, touches, searches, chains, rows, touched):  # type: ignore[no-untyped-def]
+    """What is live besides the steps of chains[0], and, if no cascades have any, at least with them however they are cut."""
     search, chain = searches[0], chains[0]
     first, last, count = chain.first_event, chain.last_event, 0
     for number in range(search.buffer_count):
@@ -223,17 +223,17 @@ def look_around(steps, maps, buffers, touches, searches, chains, rows, touched):
         is_live = one.group_last >= first and one.group_first <= last
         if is_live and not one.is_marked & 2 and is_counted(search, buffers, number):
             chain.beside += group_bytes(one)
-    begin, end = rows_of_result(steps, first, last)
+    begin, end = rows_of_result(whole, chain.first, chain.last)
     half = begin - (begin - end) // 2
-    begin_chain(steps, maps, first, last, rows)
-    next_stripe(steps, maps, first, last, begin, half, rows)
-    next_stripe(steps, maps, first, last, begin, end, rows)
+    begin_chain(whole, maps, chain.first, chain.last, rows)
+    next_stripe(whole, maps, chain.first, chain.last, begin, half, rows)
+    next_stripe(whole, maps, chain.first, chain.last, begin, end, rows)
     chain.reads_later = 1
-    for place in range(last - first + 1):
+    for place in range(chain.last - chain.first + 1):
         if rows[place, 1] <= rows[place, 0]:
             chain.reads_later = 0
-    result = maps[steps[last].ofm.map].buffer
-    replaces = may_replace(steps, maps, first, last, search.has_leads)
+    result = maps[whole[chain.last].ofm.map].buffer
+    replaces = may_replace(whole, maps, chain.first, chain.last, search.has_leads)
     before = after = both = both_but_result = after_but_result = 0
     for place in range(count):
         number = touched[place]
@@ -548,8 +548,8 @@ def improve(  # type: ignore[no-untyped-def]
         chain = chains[place]
         chain.is_tried = not place_chain(chain, cascades)
         chain.least = chain.beside = chain.kept = chain.kept_before = 0
-        if not chain.is_tried and not chain.has_cascades:
-            look_around(steps, maps, buffers, touches, searches, chains[place:], rows, touched)
+        if not chain.is_tried:
+            look_around(whole, steps, maps, buffers, touches, searches, chains[place:], rows, touched)
     lowest, best_place = search.peak - 1, 0
     for _ in range(listed):
         place = next_chain(chains, listed)
@@ -573,7 +573,10 @@ def improve(  # type: ignore[no-untyped-def]
                     continue
                 written = write(whole, maps, search, first, last, count, way == 0, rows, stripes)
                 added = written - (last_event - first_event + 1)
+                reached = peak_of(stripes, written, maps, buffers, own, searches, chains[place:], touched, usage)
                 if chain.has_cascades:
+                    if reached * 100 > max(limit, search.budget) * 102:
+                        continue
                     peak_of_all(
                         steps, stripes, written, maps, buffers, own, touches, nodes, searches, chains[place:],
                         new_touches, new_nodes, out, touched, usage,
@@ -581,10 +584,8 @@ def improve(  # type: ignore[no-untyped-def]
                     reached = most_in(usage, first_event, written)
                     if not has_worst:
                         reached = max(reached, most_in(usage, worst_event + added * (worst > last), worst_count))
-                else:
-                    reached = peak_of(stripes, written, maps, buffers, own, searches, chains[place:], touched, usage)
-                    if search.has_branches and not has_worst:  # stripes of a line leave the rest to the next cascade
-                        reached = max(reached, most_in(live, worst_event, worst_count))
+                elif search.has_branches and not has_worst:  # stripes of a line leave the rest to the next cascade
+                    reached = max(reached, most_in(live, worst_event, worst_count))
                 work = work_of(stripes, 0, written) - work_of(steps, first_event, last_event + 1)
                 if reached < search.peak and is_better(search, place, best_place, reached, work, added):
                     search.first, search.last, search.count, search.is_rolling = first, last, count, way == 0
