@@ -121,6 +121,7 @@ class Builder:
         self._steps: list[Step] = []
         self._views: dict[int, View] = {}
         self._numbers: dict[int, View] = {}
+        self._near_numbers: dict[tuple[int, ...], tuple[View, ...]] = {}
         for tensor in fusions.inputs:
             self._views[tensor] = View.whole(self._storage(tensor, is_boundary=True))
 
@@ -232,6 +233,20 @@ class Builder:
             view = View.whole(self.constant(f"constant {value}", np.full((1, 1, 1), value, np.int32), INT32))
             self._numbers[value] = view
         return view
+
+    def near_numbers(self, *values: int) -> tuple[View, ...]:
+        """32-bit constants of one element that are read again and again: in the fast memory, if maps have one of their own.
+
+        A read from afar takes longer than a step on single values.
+        """
+        if not self.variant.memory_mode.has_separate_cache:
+            return tuple(map(self.number, values))
+        if values not in self._near_numbers:
+            numbers = np.array(values, np.int32).reshape(1, 1, -1)
+            near = self.temporary("numbers", (1, 1, len(values)), INT32)
+            self.copy(View.whole(self.constant("numbers", numbers, INT32)), near)
+            self._near_numbers[values] = tuple(crop(near, (0, 0, number), (1, 1, 1)) for number in range(len(values)))
+        return self._near_numbers[values]
 
     def dense(self, view: View) -> View:
         """The same elements one behind the other in row order; copies them together if they lie apart."""

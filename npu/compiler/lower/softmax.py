@@ -1,4 +1,4 @@
-"""SOFTMAX over 8-bit values: about thirty steps that repeat the reference kernel's fixed-point arithmetic exactly.
+"""SOFTMAX over 8-bit values: nearly thirty steps that repeat the reference kernel's fixed-point arithmetic exactly.
 
 Per row: subtract the maximum, look up exp() in units of 2**-31, add up the exps (>> 12), normalise the sum with CLZ and a
 shift, take its reciprocal by three Newton steps, multiply and shift back. Source: TFLite's reference softmax on gemmlowp
@@ -53,12 +53,14 @@ def lower_softmax(builder: Builder, op: Op) -> None:
     source, bits, finish = builder.quantized(op.inputs[0]), builder.quantized(op.outputs[0]).element.bits, builder.finish(op)
     ifm, ofm = builder.input(op.inputs[0]), builder.result(finish)
     beta, scale = float(np.float32(options.beta)), float(source.scale)
+    is_wide = source.element is INT16
+    numbers = () if is_wide else builder.near_numbers(_48_OVER_17_Q2, _MINUS_32_OVER_17_Q2, _ONE_Q2)
     for part in parts_with_room(builder, ifm, _VALUE_BYTES * ifm.shape[2] + _ROW_BYTES, MAX_EXTENT):
         x, y, rows = crop(ifm, part.offset, part.shape), crop(ofm, part.offset, part.shape), (*part.shape[:2], 1)
-        if source.element is INT16:
+        if is_wide:
             WideSoftmax(builder, rows).lower(x, y, scale * beta / (SOFTMAX_RANGE / 65535))
         else:
-            _SoftmaxSteps(builder, rows).lower(x, y, exp_table(beta, scale), bits, finish)
+            _SoftmaxSteps(builder, rows, numbers).lower(x, y, exp_table(beta, scale), bits, finish)
 
 
 def _double_high(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
@@ -106,20 +108,40 @@ def exp_table(beta: float, scale: float) -> npt.NDArray[np.uint8]:
     return table.astype("<i4").view(np.uint8)
 
 
+def _may_tie(table: npt.NDArray[np.uint8], bits: int) -> bool:
+    """Whether a share of a row, of so many bits, may be rounded otherwise with 2**31 than with that saturated to 2**31 - 1.
+
+    That is the reciprocal where the exps of a row, of which the largest is 1, add up to a power of two. The product is one
+    more, then, if an exp is above 1/2; and at least 31 - `bits` bits are shifted out of that, of which a tie has the first.
+    """
+    exps = table.view("<i4")
+    return bool(((exps > 1 << 30) & (exps % (1 << (31 - bits)) == 0)).any())
+
+
 @dataclass(frozen=True, slots=True)
 class _SoftmaxSteps:
-    """The steps for one map; `rows` is the shape (H, W, 1) of a value per row."""
+    """The steps for one map; `rows` is the shape (H, W, 1) of a value per row.
+
+    `numbers` are 48/17, -32/17 and 1 in Q2, an element each.
+    """
 
     builder: Builder
     rows: MapShape
+    numbers: tuple[View, ...]
 
     def lower(self, ifm: View, ofm: View, table: npt.NDArray[np.uint8], bits: int, finish: Finish) -> None:
         exps = self._exps(ifm, self._maximum(ifm), table)
         total = self._sum(exps)
         zeros = self._unary("zeros", ElementwiseMode.CLZ, total)
-        reciprocal = self._reciprocal(self._binary("normalised", ElementwiseMode.SHL, total, zeros))
+        less = self._binary("zeros but one", ElementwiseMode.SUB, zeros, 1)
+        x = self._half_reciprocal(self._binary("half", ElementwiseMode.SHL, total, less))
         shift = self._binary("shift", ElementwiseMode.SUB, zeros, _SUM_BITS + 31 - bits, is_reversed=True)
-        product = self._binary("product", ElementwiseMode.MUL, exps, reciprocal, scale=_HIGH_HALF)
+        if _may_tie(table, bits):
+            limited = self._binary("limited", ElementwiseMode.MIN, x, (1 << 30) - 1)
+            reciprocal = self._binary("reciprocal", ElementwiseMode.ADD, x, limited)
+            product = self._binary("product", ElementwiseMode.MUL, exps, reciprocal, scale=_HIGH_HALF)
+        else:
+            product = self._binary("product", ElementwiseMode.MUL, exps, x, scale=Scale(1, 30))
         limits = (finish.minimum, finish.maximum)
         self._emit(ElementwiseMode.SHR, product, ofm, shift, minimum=limits[0], maximum=limits[1], lut=finish.lut)
 
@@ -160,21 +182,18 @@ class _SoftmaxSteps:
         self.builder.pool(scaled, total, PoolingMode.REDUCE_SUM)
         return total
 
-    def _reciprocal(self, normalised: View) -> View:
-        """1 / (1 + a) in Q0 for normalised = 2**31 * (1 + a) as an unsigned number; gemmlowp's Newton-Raphson division."""
-        fraction = self._binary("fraction", ElementwiseMode.SUB, normalised, -(1 << 31))
-        half = self._binary("half denominator", ElementwiseMode.ADD, fraction, _ONE_Q0, scale=Scale(1, 1))
-        guess = self._binary("slope", ElementwiseMode.MUL, half, _MINUS_32_OVER_17_Q2, scale=_HIGH_HALF)
-        x = self._binary("guess", ElementwiseMode.ADD, guess, _48_OVER_17_Q2)
+    def _half_reciprocal(self, half: View) -> View:
+        """1 / d in Q2 for d / 2 in [1/2, 1) in Q0; gemmlowp's Newton-Raphson division, which takes twice that, saturated."""
+        first, slope, one = self.numbers
+        x = self._binary("slope", ElementwiseMode.MUL, half, slope, scale=_HIGH_HALF)
+        x = self._binary("guess", ElementwiseMode.ADD, x, first)
         for _ in range(_NEWTON_STEPS):
             product = self._binary("denominator x", ElementwiseMode.MUL, half, x, scale=_HIGH_HALF)
-            error = self._binary("error", ElementwiseMode.SUB, product, _ONE_Q2, is_reversed=True)
+            error = self._binary("error", ElementwiseMode.SUB, product, one, is_reversed=True)
             step = self._binary("step Q4", ElementwiseMode.MUL, x, error, scale=_HIGH_HALF)
             step = self._binary("step Q2", ElementwiseMode.SHL, step, 2)
             x = self._binary("estimate", ElementwiseMode.ADD, x, step)
-        # Twice x, saturated: x reaches 2**30 where the sum is a power of two.
-        limited = self._binary("limited", ElementwiseMode.MIN, x, (1 << 30) - 1)
-        return self._binary("reciprocal", ElementwiseMode.ADD, x, limited)
+        return x
 
     def _unary(self, name: str, mode: ElementwiseMode, ifm: View) -> View:
         target = self.builder.temporary(name, ifm.shape, INT32)

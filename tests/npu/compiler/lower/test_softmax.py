@@ -1,0 +1,52 @@
+"""SOFTMAX of 8 bits: where a shortcut would round otherwise than the reference, and where its constants are read from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import npu
+from npu.compiler.ir import ElementwiseStep
+from npu.compiler.layout import reads
+from npu.graph import attributes as at
+from npu.graph.dtype import DType
+from npu.isa.operations import ElementwiseMode
+
+from tests.support.builder import ModelBuilder
+from tests.support.litert import run_reference
+
+TIE = 0.06871388852596283
+"""A scale with which exp(-1) is 239 * 2**23 in units of 2**-31."""
+
+
+def softmax(depth: int, scale: float) -> bytes:
+    b = ModelBuilder()
+    x = b.input((1, depth), DType.INT8, scale=scale)
+    b.output(b.op("SOFTMAX", [x], (1, depth), DType.INT8, 1 / 256, -128, attributes=at.SoftmaxOptions(1.0)))
+    return b.build()
+
+
+def steps(content: bytes, target: str) -> list[ElementwiseStep]:
+    (partition,) = npu.compile(content, target).compiled_model.partitions
+    return [step for step in partition.program.steps if isinstance(step, ElementwiseStep)]
+
+
+def test_half_a_share_is_rounded_as_the_reference_does_where_exps_add_up_to_a_power_of_two() -> None:
+    """They are 2**20 in units of 2**-19: the reference takes the reciprocal of that for a little less, 119.5 becomes 119."""
+    content, differences = softmax(5, TIE), [0, 1, 40, 88, 157]
+    inputs = [np.array([[127 - difference for difference in differences]], np.int8)]
+    (expected,) = run_reference(content, inputs)
+    np.testing.assert_array_equal(npu.run(content, inputs).outputs[0], expected)
+    assert expected[0, 1] == 119 - 128
+
+
+@pytest.mark.parametrize(("scale", "count"), [(TIE, 1), (0.0687, 0)])
+def test_a_step_more_is_made_only_where_it_may_matter(scale: float, count: int) -> None:
+    assert sum(step.mode is ElementwiseMode.MIN for step in steps(softmax(5, scale), "ethos-u55-128")) == count
+
+
+@pytest.mark.parametrize(("target", "most"), [("ethos-u55-128", 5), ("ethos-u65-256", 1)])
+def test_constants_are_read_from_afar_once(target: str, most: int) -> None:
+    """Where maps have a fast memory of their own."""
+    read = [view for step in steps(softmax(5, 0.1), target) for view in reads(step)]
+    assert sum(view.storage.data is not None for view in read) == most
