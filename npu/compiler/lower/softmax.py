@@ -188,11 +188,11 @@ class _SoftmaxSteps:
         x = self._binary("slope", ElementwiseMode.MUL, half, slope, scale=_HIGH_HALF)
         x = self._binary("guess", ElementwiseMode.ADD, x, first)
         for _ in range(_NEWTON_STEPS):
-            product = self._binary("denominator x", ElementwiseMode.MUL, half, x, scale=_HIGH_HALF)
+            product = self._binary("denominator x", ElementwiseMode.MUL, x, half, scale=_HIGH_HALF)
             error = self._binary("error", ElementwiseMode.SUB, product, one, is_reversed=True)
-            step = self._binary("step Q4", ElementwiseMode.MUL, x, error, scale=_HIGH_HALF)
+            step = self._binary("step Q4", ElementwiseMode.MUL, error, x, scale=_HIGH_HALF)
             step = self._binary("step Q2", ElementwiseMode.SHL, step, 2)
-            x = self._binary("estimate", ElementwiseMode.ADD, x, step)
+            x = self._binary("estimate", ElementwiseMode.ADD, step, x)
         return x
 
     def _unary(self, name: str, mode: ElementwiseMode, ifm: View) -> View:
