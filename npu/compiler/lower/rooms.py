@@ -10,6 +10,8 @@ from npu.graph.graph import ABSENT, Graph
 
 _CUT = 2
 """Parts of the most that tensors take, of which stripes leave about one."""
+_LEAST = 4
+"""Parts of the bytes of an operator's tensors, of which its maps may always take one: else it would have too many steps."""
 
 
 class Rooms:
@@ -25,16 +27,12 @@ class Rooms:
         self._usage: list[int] = []
 
     def of(self, index: int) -> int:
-        """Bytes for the maps of operator `index`; below 0 if even the tensors exceed the budget."""
+        """Bytes for the maps of operator `index`: a part of its own tensors, however little there is."""
         if not self._usage:
             same = in_one_place(self._graph, self._ops, self._fusions.carrier)
             lives = TensorLives(self._graph, self._ops, self._fusions.outputs, same)
             self._usage = lives.usage({tensor: nest.parent for tensor, nest in self._fusions.nest.items()})
         used, most = self._usage[self._ops.index(index)], max(self._usage) // _CUT
-        room = self._budget - used
-        return min(room, max(most - used, self._own(index))) if self._is_small else room
-
-    def _own(self, index: int) -> int:
-        """Bytes of the tensors of an operator."""
-        op = self._graph.ops[index]
-        return sum(self._graph.tensors[tensor].bytes for tensor in (*op.inputs, *op.outputs) if tensor != ABSENT)
+        op, room = self._graph.ops[index], self._budget - used
+        own = sum(self._graph.tensors[tensor].bytes for tensor in (*op.inputs, *op.outputs) if tensor != ABSENT)
+        return max(own // _LEAST, min(room, max(most - used, own)) if self._is_small else room)

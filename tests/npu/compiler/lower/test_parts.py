@@ -96,6 +96,12 @@ def test_a_limit_that_maps_between_exceed_leaves_the_operator_on_the_npu(name: s
     assert small.usage.arena_bytes <= limit < whole.usage.arena_bytes
 
 
+def test_there_are_few_parts_even_if_the_tensors_exceed_the_limit() -> None:
+    content = softmax((1, 40, 40, 64), DType.INT8)
+    session = Session(Hardware("ethos-u55-128", arena_cache_bytes=16_384))
+    assert steps(compiled(content, session)) <= 20 * 29
+
+
 def test_maps_of_few_elements_are_worked_on_at_once() -> None:
     content = softmax((1, 8, 16, 16), DType.INT8)
     whole, small = (compiled(content, Session(Hardware("ethos-u55-128"), goal=goal)) for goal in ("performance", "size"))
