@@ -196,7 +196,7 @@ def outside_root(buffers, number, begin, buffer_count):  # type: ignore[no-untyp
 
 @kernel(ty.void(STEPS, STEPS, MAPS, BUFFERS, MATRIX, SEARCHES, CHAINS, MATRIX, LIST))
 def look_around(whole, steps, maps, buffers, touches, searches, chains, rows, touched):  # type: ignore[no-untyped-def]
-    """What is live besides the steps of chains[0], and, if no cascades have any, at least with them however they are cut."""
+    """What is live besides the `steps` of chains[0], and at least with those of the `whole` program, however they are cut."""
     search, chain = searches[0], chains[0]
     first, last, count = chain.first_event, chain.last_event, 0
     for number in range(search.buffer_count):
@@ -573,10 +573,7 @@ def improve(  # type: ignore[no-untyped-def]
                     continue
                 written = write(whole, maps, search, first, last, count, way == 0, rows, stripes)
                 added = written - (last_event - first_event + 1)
-                reached = peak_of(stripes, written, maps, buffers, own, searches, chains[place:], touched, usage)
                 if chain.has_cascades:
-                    if reached * 100 > max(limit, search.budget) * 102:
-                        continue
                     peak_of_all(
                         steps, stripes, written, maps, buffers, own, touches, nodes, searches, chains[place:],
                         new_touches, new_nodes, out, touched, usage,
@@ -584,8 +581,10 @@ def improve(  # type: ignore[no-untyped-def]
                     reached = most_in(usage, first_event, written)
                     if not has_worst:
                         reached = max(reached, most_in(usage, worst_event + added * (worst > last), worst_count))
-                elif search.has_branches and not has_worst:  # stripes of a line leave the rest to the next cascade
-                    reached = max(reached, most_in(live, worst_event, worst_count))
+                else:
+                    reached = peak_of(stripes, written, maps, buffers, own, searches, chains[place:], touched, usage)
+                    if search.has_branches and not has_worst:  # stripes of a line leave the rest to the next cascade
+                        reached = max(reached, most_in(live, worst_event, worst_count))
                 work = work_of(stripes, 0, written) - work_of(steps, first_event, last_event + 1)
                 if reached < search.peak and is_better(search, place, best_place, reached, work, added):
                     search.first, search.last, search.count, search.is_rolling = first, last, count, way == 0

@@ -16,7 +16,7 @@ from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Progr
 from npu.compiler.lower.activation_tables import ELEMENTS, Quantized, as_bytes, joined, result_of
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.fusions import Fusions
-from npu.compiler.lower.geometry import as_shape, crop, fold_shape
+from npu.compiler.lower.geometry import as_shape, crop, fold_shape, laid_out
 from npu.compiler.lower.pair_tables import function_values
 from npu.compiler.lower.quantize import activation_range
 from npu.compiler.lower.relabel import without_relabelings
@@ -264,7 +264,7 @@ class Builder:
         if view.shape == shape:
             return view
         if not view.is_dense and view.is_contiguous and not self.variant.memory_mode.has_separate_cache:
-            return replace(view, offset=(0, 0, view.start), shape=shape, pitch=(shape[1] * shape[2], shape[2]))
+            return laid_out(view, (0, 0), shape, (shape[1] * shape[2], shape[2]))
         return replace(self.dense(view), full=shape, shape=shape)
 
     # Steps

@@ -69,6 +69,22 @@ def crop(view: View, offset: MapShape, shape: MapShape) -> View:
     return replace(view, offset=(y, x, c), shape=shape)
 
 
+def spread(view: View, start: tuple[int, int], steps: tuple[int, int], shape: tuple[int, int]) -> View:
+    """The rows and columns of a view from `start` on, `steps` from one to the next."""
+    extents = (*shape, view.shape[2])
+    if steps == (1, 1):
+        return crop(view, (*start, 0), extents)
+    rows, columns = view.pitches
+    return laid_out(view, start, extents, (rows * steps[0], columns * steps[1]))
+
+
+def laid_out(view: View, start: tuple[int, int], shape: MapShape, pitch: tuple[int, int]) -> View:
+    """What lies from row and column `start` of a view on, as another map: `pitch` elements between rows and columns."""
+    rows, columns = view.pitches
+    first = view.start + start[0] * rows + start[1] * columns
+    return replace(view, offset=(0, 0, first), shape=shape, pitch=pitch)
+
+
 def images(view: View, count: int) -> list[View]:
     """The `count` maps of equal height that lie one below the other in a view."""
     rows = view.shape[0] // count

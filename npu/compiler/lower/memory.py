@@ -126,8 +126,7 @@ def pad_maps(
 
 def _is_one_place(view: View, other: View) -> bool:
     """Whether two views of a shape are the same elements of a storage: both may be parts of a join."""
-    starts = [one.offset[0] * one.pitches[0] + one.offset[1] * one.pitches[1] + one.offset[2] for one in (view, other)]
-    return view.storage is other.storage and starts[0] == starts[1] and view.pitches == other.pitches
+    return view.storage is other.storage and view.start == other.start and view.pitches == other.pitches
 
 
 def _map_under(number: int, shape: Sequence[int], amounts: Sequence[tuple[int, int]]) -> int | None:

@@ -7,8 +7,8 @@ import math
 from npu.compiler.ir import View
 from npu.compiler.lower.builder import IDENTITY, Builder, Finish
 from npu.compiler.lower.convolution import effective_strides, legal_padding, window_padding
-from npu.compiler.lower.geometry import crop, images, needed_after
-from npu.compiler.lower.windows import SlidingWindow, laid_out, split_window
+from npu.compiler.lower.geometry import crop, images, laid_out, needed_after
+from npu.compiler.lower.windows import SlidingWindow, split_window
 from npu.graph.attributes import Pool2DOptions
 from npu.graph.graph import Op
 from npu.isa.operations import INT16, IfmPadding, KernelWindow, PoolingMode, Scale

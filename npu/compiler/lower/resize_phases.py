@@ -18,9 +18,8 @@ import numpy.typing as npt
 
 from npu.compiler.ir import StepWeights, Storage, View
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.geometry import crop
+from npu.compiler.lower.geometry import crop, laid_out, spread
 from npu.compiler.lower.pooling import mean_scale
-from npu.compiler.lower.windows import laid_out, spread
 from npu.compiler.memory import arena_budget
 from npu.isa.operations import KernelWindow
 from npu.records import dataclass

@@ -142,7 +142,7 @@ def _ways(axes: Sequence[Axis]) -> Iterator[Way]:
 def _move(builder: Builder, source: View, target: View, way: Way) -> None:
     """Move all maps of a way."""
     rows, columns = way.cut.rows, way.cut.columns
-    base = _first_element(source), _first_element(target)
+    base = source.start, target.start
     for first, start, (height, width, depth) in way.cut.pieces(way.taps or MAX_EXTENT, MAX_EXTENT):
         ifm = _part(source, base[0] + first, (rows.source, columns.source), (height, width, depth))
         made = (1, width, height) if way.taps else (height, width, depth)
@@ -158,13 +158,6 @@ def _move(builder: Builder, source: View, target: View, way: Way) -> None:
 def _select(builder: Builder, ifm: View, ofm: View, weights: StepWeights) -> None:
     """A convolution without padding, whose weights say which input each output channel is."""
     builder.convolve(ifm, ofm, weights, kernel=_taps(weights.values.shape[1]))
-
-
-def _first_element(view: View) -> int:
-    """Elements in front of a view."""
-    y, x, c = view.offset
-    rows, columns = view.pitches
-    return y * rows + x * columns + c
 
 
 def _part(view: View, first: int, pitch: tuple[int, int], shape: MapShape) -> View:

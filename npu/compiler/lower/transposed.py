@@ -19,8 +19,7 @@ import numpy.typing as npt
 from npu.compiler.ir import StepWeights, View
 from npu.compiler.lower.builder import STEP_CYCLES, Builder, Finish
 from npu.compiler.lower.convolution import accumulator_rounding, channel_factors, make_weights, weight_values
-from npu.compiler.lower.geometry import crop, images, needed_after, same_padding
-from npu.compiler.lower.windows import laid_out, spread
+from npu.compiler.lower.geometry import crop, images, laid_out, needed_after, same_padding, spread
 from npu.graph.attributes import Padding as PaddingScheme
 from npu.graph.attributes import TransposeConvOptions
 from npu.graph.graph import ABSENT, Op

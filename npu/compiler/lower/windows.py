@@ -11,13 +11,12 @@ from itertools import product
 
 from npu.compiler.ir import View
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.geometry import crop, needed_after
+from npu.compiler.lower.geometry import crop, laid_out, needed_after, spread
 from npu.compiler.lower.memory import pad_map
 from npu.graph.graph import Op
 from npu.hardware.variant import Accelerator
 from npu.isa.operations import IfmPadding, KernelWindow
 from npu.isa.rules import MAX_EXTENT
-from npu.layouts import MapShape
 from npu.machine.rules import ceil_div
 from npu.records import dataclass, replace
 
@@ -187,22 +186,6 @@ def _window_of(window: SlidingWindow, row: _Outputs, column: _Outputs) -> Slidin
         KernelWindow(y.size, x.size, y.stride, x.stride, y.dilation, x.dilation),
         IfmPadding(y.before, x.before, row.after, column.after),
     )
-
-
-def spread(view: View, start: tuple[int, int], steps: tuple[int, int], shape: tuple[int, int]) -> View:
-    """The rows and columns of a view from `start` on, `steps` from one to the next."""
-    extents = (*shape, view.shape[2])
-    if steps == (1, 1):
-        return crop(view, (*start, 0), extents)
-    rows, columns = view.pitches
-    return laid_out(view, start, extents, (rows * steps[0], columns * steps[1]))
-
-
-def laid_out(view: View, start: tuple[int, int], shape: MapShape, pitch: tuple[int, int]) -> View:
-    """What lies from row and column `start` of a view on, as another map: `pitch` elements between rows and columns."""
-    rows, columns = view.pitches
-    first = (view.offset[0] + start[0]) * rows + (view.offset[1] + start[1]) * columns + view.offset[2]
-    return replace(view, offset=(0, 0, first), shape=shape, pitch=pitch)
 
 
 def _parts(axis: _SlidingAxis, limits: Accelerator, most: int) -> list[_Outputs]:
