@@ -294,9 +294,9 @@ def _parts(
 ) -> Iterator[tuple[View, View, View]]:
     """The same, in parts where maps between, of `_BYTES_BETWEEN` for a value, have no room even in stripes of a row."""
     for whole in _maps(ofm, shape, a, b):
-        height, width, depth = whole[0].shape
+        _, width, depth = whole[0].shape
         between = _BYTES_BETWEEN * depth
-        if height > 1 and width * between <= builder.room:
+        if width * between <= builder.room:
             yield whole
             continue
         for part in parts_with_room(builder, whole[0], between):
