@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -92,8 +93,7 @@ def test_what_works_in_parts_takes_less_memory_and_gives_the_same(name: str, tar
 def test_a_limit_that_maps_between_exceed_leaves_the_operator_on_the_npu(name: str) -> None:
     """Its tensors take almost all of the limit."""
     whole = compiled(MODELS[name], Session(Hardware("ethos-u55-128")))
-    tensors = sum(tensor.bytes for tensor in npu.compile(MODELS[name]).compiled_model.source.graphs[0].tensors)
-    limit = (tensors + whole.usage.arena_bytes) // 2
+    limit = (tensor_bytes(whole) + whole.usage.arena_bytes) // 2
     small = compiled(MODELS[name], Session(Hardware("ethos-u55-128", arena_cache_bytes=limit)))
     assert small.usage.arena_bytes <= limit < whole.usage.arena_bytes
 
@@ -137,8 +137,71 @@ def test_for_size_maps_may_take_what_other_operators_take_in_stripes() -> None:
     assert sums(compiled(alone, session)) > 1
 
 
+@pytest.mark.parametrize(("target", "copies"), [("ethos-u55-128", 0), ("ethos-u65-256", 1)])
+def test_a_part_is_read_where_it_lies_or_brought_nearer(target: str, copies: int) -> None:
+    """A part of the input for the largest value of each row; the fast memory of Ethos-U65 is the NPU's alone."""
+    model = npu.compile(softmax(ROWS, DType.INT8), target, optimise="size").compiled_model
+    assert sums(model) > 1
+    assert pools(model, PoolingMode.AVERAGE) == copies * sums(model)
+
+
+def test_squared_difference_is_cut_in_stripes_if_a_row_has_room() -> None:
+    """Stripes of a row or two take less than parts."""
+    model = npu.compile(squared_difference(ROWS, ROWS), "ethos-u55-128", optimise="size").compiled_model
+    assert model.usage.arena_bytes < 1.3 * tensor_bytes(model)
+
+
+@pytest.mark.parametrize(("make", "depth"), [(softmax, 3), (arg_max, 16)])
+def test_a_map_that_is_longer_than_the_registers_can_say_takes_much_less_than_two_of_half_its_positions(
+    make: Callable[[tuple[int, ...], DType], bytes], depth: int
+) -> None:
+    """It is worked on in two parts, even where there is room for all."""
+    models = [npu.compile(make((1, rows, depth), DType.INT8), "ethos-u55-128").compiled_model for rows in (35_001, 70_001)]
+    half, whole = (model.usage.arena_bytes for model in models)
+    assert whole < 1.7 * half
+
+
+def test_a_limit_is_met_for_size_too_where_maps_between_may_take_as_much_as_the_tensors() -> None:
+    """A third of what lies between are numbers of rows."""
+    session = Session(Hardware("ethos-u55-128", arena_cache_bytes=120_000), goal="size")
+    model = npu.compile(softmax((1, 100, 100, 4), DType.INT8), session=session).compiled_model
+    assert not any(op.violations for op in model.placement.ops)
+    assert tensor_bytes(model) == 80_000
+    assert model.usage.arena_bytes <= 120_000
+
+
+def test_views_of_a_tensor_leave_the_room_that_it_leaves() -> None:
+    """The input is needed later, too; the maps between have room beside that and the result, and no more."""
+    b, flat = ModelBuilder(), (1, 256, 16)
+    x = b.input((1, 16, 16, 16), DType.INT8, scale=0.1)
+    y = b.op("RESHAPE", [x], flat, DType.INT8, 0.1, attributes=at.ReshapeOptions(flat))
+    y = b.op("SOFTMAX", [y], flat, DType.INT8, 1 / 256, -128, attributes=at.SoftmaxOptions(1.0))
+    y = b.op("RESHAPE", [y], (1, 16, 16, 16), DType.INT8, 1 / 256, -128, attributes=at.ReshapeOptions((1, 16, 16, 16)))
+    b.output(b.op("ADD", [x, y], (1, 16, 16, 16), DType.INT8, 0.1, attributes=at.AddOptions()))
+    limit = 2 * 4096 + 256 * (8 * 16 + 16)
+    assert sums(compiled(b.build(), Session(Hardware("ethos-u55-128", arena_cache_bytes=limit)))) == 1
+
+
+def test_a_result_that_is_made_inside_a_join_leaves_the_room_that_the_join_leaves() -> None:
+    """Both inputs and all of the joined result are there from the first operator on: four maps of 16 KiB."""
+    b, shape, limit = ModelBuilder(), (1, 32, 32, 16), 90_000
+    inputs = [b.input(shape, DType.INT8, scale=0.1) for _ in range(2)]
+    shares = [b.op("SOFTMAX", [x], shape, DType.INT8, 1 / 256, -128, attributes=at.SoftmaxOptions(1.0)) for x in inputs]
+    joined = b.op("CONCATENATION", shares, (2, 32, 32, 16), DType.INT8, 1 / 256, -128, attributes=at.ConcatenationOptions(0))
+    b.output(joined)
+    model = compiled(b.build(), Session(Hardware("ethos-u55-128", arena_cache_bytes=limit)))
+    assert model.usage.arena_bytes <= limit
+
+
+def tensor_bytes(model: CompiledModel) -> int:
+    return sum(tensor.bytes for tensor in model.source.graphs[0].tensors)
+
+
+def pools(model: CompiledModel, mode: PoolingMode) -> int:
+    (partition,) = model.partitions
+    return sum(isinstance(step, PoolingStep) and step.mode is mode for step in partition.program.steps)
+
+
 def sums(model: CompiledModel) -> int:
     """How many parts of a map SOFTMAX works on."""
-    (partition,) = model.partitions
-    steps = partition.program.steps
-    return sum(isinstance(step, PoolingStep) and step.mode is PoolingMode.REDUCE_SUM for step in steps)
+    return pools(model, PoolingMode.REDUCE_SUM)
