@@ -40,10 +40,8 @@ from npu.records import dataclass, replace
 _REMEMBERED = 1 << 10
 """Boxes of so many geometries: stripes of a step have one in common."""
 
-_WHERE = attrgetter(
-    "region", "layout", "element.bits", "steps", "tile_width_0", "tile_height_0", "tile_height_1", "height", "width"
-)
-"""Besides the addresses, what tells where the elements of a map are."""
+_WHERE = attrgetter("region", "layout", "element.bits", "tile_width_0", "tile_height_0", "tile_height_1", "height", "width")
+"""Besides addresses and steps, what tells where the elements of a map are."""
 
 SHRAM = None
 """The region of an access to the look-up tables inside the accelerator."""
@@ -343,7 +341,10 @@ class _Touched:
 
 def _is_same_map(a: FeatureMap, b: FeatureMap) -> bool:
     """Whether equal coordinates mean equal addresses in both maps (single tile, same extent)."""
-    return a.addresses == b.addresses and _WHERE(a) == _WHERE(b)
+    if a.addresses != b.addresses or _WHERE(a) != _WHERE(b):
+        return False
+    places = a.height, a.width, ceil_div(max(a.depth, b.depth), BRICK_DEPTH)
+    return all(step == other or count == 1 for step, other, count in zip(a.steps, b.steps, places, strict=True))
 
 
 def _extent(fm: FeatureMap) -> MapShape:

@@ -145,9 +145,9 @@ def _slice_copies(constants: WeightSlice, place: RegionOffset) -> list[Dma]:
 
 
 class _Maps:
-    """The feature maps of kernels in order of issue. Each keeps of the one before it the stride that its layout ignores.
+    """The feature maps of kernels in order of issue. Each keeps of the one before it the strides that do not matter to it.
 
-    A stream then does not write that register; where maps of both layouts take turns, that is one write in twenty.
+    A stream then does not write those registers: with operations on a few values, up to a tenth of its words.
     """
 
     def __init__(self, addresses: Addresses, constants: Constants) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Step, Storage, View
 from npu.isa.operations import FeatureMap, Layout, PoolingMode
+from npu.isa.rules import ALIGNMENT_BYTES
 from npu.layouts import BRICK_DEPTH, MapShape, dense_steps, element_offset
 from npu.machine.rules import round_up
 
@@ -88,8 +89,9 @@ def feature_map(
 
     `shape` replaces the view's own where an operation reads or writes less of it; `channel` is added to its channel offset.
     Tiles 1 and 3 are never used: the height of tile 1 is the same for all maps, so that streams say it once.
-    The stride that the layout ignores, from brick to brick in NHWC and from column to column in NHCWB16, is that of the map
-    `before`, if there is one.
+    Strides that do not matter are those of the map `before`, if there is one and they are aligned: the one that the layout
+    ignores, from brick to brick in NHWC and from column to column in NHCWB16, that of rows if there is one row, that of bricks
+    if there is one. But that from pixel to pixel always matters: it tells whether they lie without gaps.
     """
     height, width, depth = shape or view.shape
     _, full_width, full_depth = view.full
@@ -100,9 +102,15 @@ def feature_map(
     if not is_bricked:
         row, pixel = view.pitches
         steps = (row * size, pixel * size, steps[2])
-    stride_x, stride_c = steps[1], steps[2] if is_bricked else size
+    stride_y, stride_x, stride_c = steps[0], steps[1], steps[2] if is_bricked else size
     if before is not None:
-        stride_x, stride_c = (before.stride_x, stride_c) if is_bricked else (stride_x, before.stride_c)
+        alignment = ALIGNMENT_BYTES if is_bricked else size
+        if height == 1 and before.stride_y % alignment == 0:
+            stride_y = before.stride_y
+        if is_bricked:
+            stride_x = before.stride_x
+        if not is_bricked or (depth <= BRICK_DEPTH and before.stride_c % alignment == 0):
+            stride_c = before.stride_c
     start = address + element_offset(y, x, c, steps, size)
     above, wrapped = height, 0
     if view.storage.is_rolling and view.row_places:
@@ -113,5 +121,5 @@ def feature_map(
     return FeatureMap(
         region=region, height=height, width=width, depth=depth, element=view.element, layout=layout,
         zero_point=view.zero_point, addresses=(start, 0, wrapped, 0), tile_height_0=above, tile_height_1=1,
-        tile_width_0=width, stride_y=steps[0], stride_x=stride_x, stride_c=stride_c,
+        tile_width_0=width, stride_y=stride_y, stride_x=stride_x, stride_c=stride_c,
     )  # fmt: skip

@@ -53,7 +53,8 @@ class Pace:
         """
         engine, ready = self.engine_free, 0.0
         if copied_bytes:
-            engine = ready = engine + (copied_bytes + COMMAND_BYTES) / self.port.read + self.port.read_latency
+            read, there = self.port.copy_cycles(copied_bytes + COMMAND_BYTES)
+            engine, ready = engine + read, engine + there
         started = max(self.kernel_free, ready)
         read = max(self.port_free, started) + read_bytes / self.port.read if read_bytes else self.port_free
         return Pace(self.port, started + cycles + JOB_CYCLES, started, engine, read)

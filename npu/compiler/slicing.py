@@ -43,13 +43,14 @@ _MOST_ROOMS = 2
 class Slicing:
     """How an operation with constants is computed: channels and block of each slice, and how many of the first are copied.
 
-    `copied` are the cycles of each copy and of the kernel that uses it. `in_place` are those for which each other slice keeps
-    the port that copies would take, and of its kernel. `room` is the bytes that copies take: two slices at a time.
+    `copied` are what `PortRate.copy_cycles` says of each copy, and the cycles of the kernel that uses it. `in_place` are those
+    for which each other slice keeps the port that copies would take, and of its kernel. `room` is what copies take: the bytes
+    of two slices at a time.
     """
 
     slices: tuple[tuple[int, BlockChoice], ...]
     staged: int
-    copied: tuple[tuple[float, float], ...]
+    copied: tuple[tuple[float, float, float], ...]
     in_place: tuple[tuple[float, float], ...]
     room: float
 
@@ -66,9 +67,10 @@ class Slicing:
         """When kernels and copies are free behind its last slice, as `Pace.after` has it; constants that are read in place pass
         the port that copies would take, and a kernel of less than the latency waits for them."""
         kernel_free, engine_free = pace.kernel_free, pace.engine_free
-        for copy, cycles in self.copied:
-            engine_free += copy
-            kernel_free = (engine_free if engine_free > kernel_free else kernel_free) + cycles + JOB_CYCLES
+        for read, there, cycles in self.copied:
+            ready = engine_free + there
+            engine_free += read
+            kernel_free = (ready if ready > kernel_free else kernel_free) + cycles + JOB_CYCLES
         for read, cycles in self.in_place:
             engine_free = (kernel_free if kernel_free > engine_free else engine_free) + read
             kernel_free += cycles + JOB_CYCLES
@@ -126,9 +128,7 @@ class Forms:
     def sliced(self, slices: tuple[tuple[int, BlockChoice], ...], staged: int) -> Slicing:
         """These slices with what they cost; the first `staged` are copied."""
         size, port, ofm = self.problem.channel_bytes, self.port, self.problem.ofm
-        copied = [
-            ((count * size + COMMAND_BYTES) / port.read + port.read_latency, choice.cycles) for count, choice in slices[:staged]
-        ]
+        copied = [(*port.copy_cycles(count * size + COMMAND_BYTES), choice.cycles) for count, choice in slices[:staged]]
         in_place = [
             (count * size * plane_blocks(ofm, choice) / port.read, _late(choice, port) + choice.cycles)
             for count, choice in slices[staged:]

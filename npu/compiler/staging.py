@@ -57,34 +57,37 @@ class TransferPlan:
 class TransferPlanner:
     """Plans the transfers of one partition's staged slices. `jobs[i]` is event `start + i`.
 
-    A transfer is issued as early as the DMA engine is idle by the estimate and its buffer fits below the early limit; where it
-    can only be issued late it may lie anywhere below the other, and with `is_ahead` also as early as it takes that no kernel
-    waits. A slice that fits nowhere is not copied: its jobs read it in place. A buffer is taken one job before the issue, so
-    that the kernel which may still run then is not waited for. Where the first kernel reads constants in place, these come
-    before all copies: nothing runs that it could wait for meanwhile.
+    A transfer is issued as soon as the DMA engine is idle by the estimate, or has one place left if the next job needs it, and
+    its buffer fits below the early limit; where it can only be issued late it may lie anywhere below the other, and with
+    `is_ahead` also as early as it takes that no kernel waits. More would keep kernels: commands behind a transfer that the
+    engine does not take wait. A slice that fits nowhere is not copied: its jobs read it in place. A buffer is taken one job
+    before the issue, so that the kernel which may still run then is not waited for. Where the first kernel reads constants in
+    place, these come before all copies: nothing runs that it could wait for meanwhile.
     """
 
     def __init__(self, jobs: Sequence[Job], start: int, port: PortRate) -> None:
         self._jobs, self._start, self._port = jobs, start, port
         self._uses = _uses(jobs)
-        self._port_cycles = [(use[0].bytes + COMMAND_BYTES) / port.read for use in self._uses]
+        self._copy_cycles = [port.copy_cycles(use[0].bytes + COMMAND_BYTES) for use in self._uses]
         self._clock = list(accumulate((job.cycles for job in jobs), initial=0.0))
 
     def plan(self, packer: Packer, limits: StagingLimits, *, is_ahead: bool = False) -> TransferPlan:
         """The transfers, with buffers among those of the packer."""
         uses, jobs, start = self._uses, self._jobs, self._start
-        rate, latency = self._port.read, self._port.read_latency
+        rate, copies = self._port.read, self._port.copies
         if not uses:
             return TransferPlan((), self._clock[-1])
         latest = _latest_starts(uses, self._clock, self._port) if is_ahead else [math.inf] * len(uses)
         transfers: list[Transfer] = []
         kernel_free = engine_free = previous_start = 0.0
-        pending, end, last_use, left = 0, len(uses), (0, -1), set[tuple[tuple[int, int], ...]]()
+        pending, end, left = 0, len(uses), set[tuple[tuple[int, int], ...]]()
+        ends, ready = [0.0] * copies, dict[int, float]()
         for event, job in enumerate(jobs):
             while pending < end:
                 constants, use, last = uses[pending]
                 is_due = use == event
-                if not is_due and (engine_free > kernel_free or (event == 0 and _reads_in_place(job))):
+                taken_until = ends[-copies if use <= event + 1 else -1]
+                if not is_due and (taken_until > kernel_free or (event == 0 and _reads_in_place(job))):
                     break
                 is_needed = is_due or (latest[pending] <= self._clock[event + 1] and not _is_port_taken(jobs, event, rate))
                 sizes = (limits.early, limits.late) if is_needed else (limits.early,)
@@ -98,13 +101,12 @@ class TransferPlanner:
                     left.add(constants.pieces)
                 else:
                     left.discard(constants.pieces)
-                    engine_free = max(engine_free, begin) + self._port_cycles[pending] + latency
+                    begin, (read, there) = max(engine_free, begin), self._copy_cycles[pending]
+                    engine_free, ready[use] = begin + read, begin + there
+                    ends.append(begin + there)
                     transfers.append(Transfer(constants, offset, start + event, start + use, start + last))
-                    last_use = use, last
                 pending += 1
-            previous_start = kernel_free
-            if last_use[0] <= event <= last_use[1] and engine_free > kernel_free:
-                previous_start = engine_free
+            previous_start = max(kernel_free, ready.get(event, 0.0))
             is_left = left and job.constants is not None and job.constants.pieces in left
             kernel_free = previous_start + (_cycles_in_place(job, self._port.weights) if is_left else job.cycles)
         return TransferPlan(tuple(transfers), kernel_free)

@@ -15,7 +15,7 @@ class PortRate:
     `weights` is how fast the weight decoder reads: no more than its window is on its way at a time.
 
     What they come from: `beat_cycles` per beat of a direction, `read_burst_cycles` and `write_burst_cycles` per burst of
-    at most `burst_bytes` (however short it is).
+    at most `burst_bytes` (however short it is). `copies` are those of the DMA engine that are unfinished at a time.
     """
 
     read: float
@@ -26,6 +26,14 @@ class PortRate:
     beat_cycles: float
     read_burst_cycles: float
     write_burst_cycles: float
+    copies: int
+
+    def copy_cycles(self, size: float) -> tuple[float, float]:
+        """Cycles until the engine has read a copy of so many bytes, and until these are there: the latency of one copy passes
+        while the engine reads the next."""
+        read = size / self.read
+        there = read + self.read_latency
+        return max(read, there / self.copies), there
 
 
 _KNOWN: LastUsed[tuple[int, Port], tuple[Variant, PortRate]] = LastUsed(16)
@@ -53,4 +61,5 @@ def _port_rate(variant: Variant, port: Port) -> PortRate:
         beat_cycles=float(row["beat_cycles"]),
         read_burst_cycles=read_burst,
         write_burst_cycles=write_burst,
+        copies=variant.accelerator.max_outstanding_dma,
     )

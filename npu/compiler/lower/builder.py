@@ -242,10 +242,10 @@ class Builder:
         if not self.variant.memory_mode.has_separate_cache:
             return tuple(map(self.number, values))
         if values not in self._near_numbers:
-            numbers = np.array(values, np.int32).reshape(1, 1, -1)
-            near = self.temporary("numbers", (1, 1, len(values)), INT32)
+            numbers = np.array(values, np.int32).reshape(1, -1, 1)
+            near = self.temporary("numbers", (1, len(values), 1), INT32)
             self.copy(View.whole(self.constant("numbers", numbers, INT32)), near)
-            self._near_numbers[values] = tuple(crop(near, (0, 0, number), (1, 1, 1)) for number in range(len(values)))
+            self._near_numbers[values] = tuple(crop(near, (0, number, 0), (1, 1, 1)) for number in range(len(values)))
         return self._near_numbers[values]
 
     def dense(self, view: View) -> View:

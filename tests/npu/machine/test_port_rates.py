@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from npu.hardware.catalogue import load_variant
 from npu.hardware.loader import read_variant
 from npu.hardware.variant import Port
 from npu.machine.port_rates import port_rate
@@ -55,3 +56,14 @@ def test_weights_come_as_fast_as_the_port_or_a_window_for_each_latency(
     path = tmp_path / "board.yaml"
     path.write_text(f"extends: ethos-u55-128\ntiming: {{weight_window_bytes: {window}}}\n")
     assert port_rate(read_variant(path), Port.AXI1).weights == pytest.approx(bytes_per_cycle)
+
+
+def test_a_copy_passes_the_engine_while_the_latency_of_another_one_does() -> None:
+    """Where two copies may be unfinished: 500 cycles of latency pass once for each, but in pairs."""
+    alone, paired = (port_rate(load_variant(target), Port.AXI1) for target in ("ethos-u55-128", "ethos-u65-256"))
+    large, small = 4096, 16
+    for rate, size in ((alone, large), (alone, small)):
+        there = size / rate.read + rate.read_latency
+        assert rate.copy_cycles(size) == (there, there)
+    assert paired.copy_cycles(large) == (large / paired.read, large / paired.read + 500)
+    assert paired.copy_cycles(small) == ((small / paired.read + 500) / 2, small / paired.read + 500)
