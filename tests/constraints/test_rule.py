@@ -60,8 +60,9 @@ def test_sums_of_products_are_tried_at_the_limit_and_just_below() -> None:
 def test_cells_of_any_size_from_the_least_of_a_variant_up_are_placed(target: str) -> None:
     (rule,) = (rule for rule in PROFILE.rules if rule.id == "N-LSTM-5")
     variant = load_variant(target)
-    least = min((1 << 23) // variant.accelerator.macs_per_cycle, 1 << 16)
+    least = next(count for count in range(1 << 16) if rule.limit_for(variant).accepts(count))
     tried = {count: rule.limit_for(variant).accepts(count) for count in (least - 1, least, 1 << 24, 1 << 31, (1 << 31) + 1)}
+    assert 4096 < least < 1 << 16
     assert list(tried.values()) == [False, True, True, True, False]
 
 

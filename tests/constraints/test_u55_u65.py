@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import npu
 from constraints import v0_1
 from constraints.checker import check
-from constraints.rule import Rule
+from constraints.rule import Range, Rule
 from constraints.u55_u65 import HARDWARE, PROFILE
 from constraints.u55_u65_observe import NOT_RESCALED
 from npu.compiler.lower.table import LOWERED
@@ -19,7 +21,10 @@ from npu.graph import attributes as options
 from npu.graph.dtype import DType
 from npu.graph.graph import Model, Quantization, Tensor
 from npu.hardware.catalogue import load_variant
+from npu.hardware.choice import Hardware
 from npu.hardware.variant import Variant
+from npu.tflite.writer import write_model
+from npu.toolchain.session import Session
 
 from tests.support import single_ops as ops
 from tests.support.single_ops import changed
@@ -443,7 +448,7 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-LSTM-2": lambda v: lstm(exponent=v),
     "N-LSTM-3": lambda v: lstm(times=v),
     "N-LSTM-4": lambda v: lstm(between=v),
-    "N-LSTM-5": lambda v: lstm(units=64, features=192) if v == 1 << 16 else lstm(weights=v),
+    "N-LSTM-5": lambda v: lstm(units=32, features=80) if v == 14336 else lstm(weights=v),
     "N-QUANT-1": lambda v: changed(quantize(DType.INT32), 0, quantization=ops.quantization(0.25 * v)),
     "N-RED-1": lambda v: reduced(fixed=v == "constant"),
     "N-RED-2": compared,
@@ -479,10 +484,25 @@ def test_a_limit_accepts_inside_and_refuses_outside(rule: Rule, value: Any, acce
 
 
 def test_the_message_names_the_limit_of_the_target() -> None:
-    for target, least in (("ethos-u55-32", 1 << 16), ("ethos-u65-512", 1 << 14)):
+    for target, least in (("ethos-u55-32", 45056), ("ethos-u65-512", 6208)):
         violations = check(lstm(weights=1000), variant=load_variant(target)).ops[0].violations
         (message,) = [violation.message for violation in violations if violation.rule == "N-LSTM-5"]
         assert f"weights of the gates must be in the range [{least}, " in message
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u55-128", "ethos-u65-256"])
+def test_a_cell_is_placed_where_it_takes_fewer_cycles(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells of half of the weights that are the least, and of twice as many, on the NPU and on the CPU."""
+    session, limit_for = Session(Hardware(target)), Rule.limit_for
+    (rule,) = (rule for rule in PROFILE.rules if rule.id == "N-LSTM-5")
+    least = next(count for count in range(1 << 16) if rule.limit_for(session.variant).accepts(count))
+    for units, is_placed in ((math.isqrt(least // 16), False), (math.isqrt(least // 4), True)):
+        content, cycles = write_model(lstm(units=units, features=units, times=16)), []
+        for limit in (Range(0, 1 << 31), Range(1 << 31, 1 << 31)):
+            monkeypatch.setattr(Rule, "limit_for", lambda r, v, own=limit: own if r.id == rule.id else limit_for(r, v))
+            compiled = npu.compile(content, session=session)
+            cycles.append(npu.time_model(compiled.content, session=session).report.totals.total_cycles)
+        assert (cycles[0] < cycles[1]) is is_placed
 
 
 # Named cases
