@@ -90,11 +90,11 @@ def feature_map(
     `shape` replaces the view's own where an operation reads or writes less of it; `channel` is added to its channel offset.
     Tiles 1 and 3 are never used: the height of tile 1 is the same for all maps, so that streams say it once.
     Strides that do not matter are those of the map `before`, if there is one and they are aligned: the one that the layout
-    ignores, from brick to brick in NHWC and from column to column in NHCWB16, that of rows if there is one row, that of bricks
-    if there is one. But that from pixel to pixel always matters: it tells whether they lie without gaps.
+    ignores, from brick to brick in NHWC and from column to column in NHCWB16, that of rows of a map of one row, that of bricks
+    of a map of one brick. But that from pixel to pixel always matters: it tells whether they lie without gaps.
     """
     height, width, depth = shape or view.shape
-    _, full_width, full_depth = view.full
+    full_height, full_width, full_depth = view.full
     y, x, c = view.offset[0], view.offset[1], view.offset[2] + channel
     size = view.element.bytes
     is_bricked = layout is Layout.NHCWB16
@@ -105,11 +105,11 @@ def feature_map(
     stride_y, stride_x, stride_c = steps[0], steps[1], steps[2] if is_bricked else size
     if before is not None:
         alignment = ALIGNMENT_BYTES if is_bricked else size
-        if height == 1 and before.stride_y % alignment == 0:
+        if max(height, full_height) == 1 and before.stride_y % alignment == 0:
             stride_y = before.stride_y
         if is_bricked:
             stride_x = before.stride_x
-        if not is_bricked or (depth <= BRICK_DEPTH and before.stride_c % alignment == 0):
+        if not is_bricked or (max(depth, full_depth) <= BRICK_DEPTH and before.stride_c % alignment == 0):
             stride_c = before.stride_c
     start = address + element_offset(y, x, c, steps, size)
     above, wrapped = height, 0

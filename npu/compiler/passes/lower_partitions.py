@@ -39,8 +39,8 @@ def lower_partitions(state: State) -> State:
 
 def _try_lower(state: State, number: int, graph: Graph, ops: Sequence[int]) -> Program | Refusal:
     """The program of operators `ops` of graph `number`, or the first of them that cannot be lowered, and why."""
-    is_small = state.goal is Goal.SIZE
-    saves_memory = is_small and not state.variant.memory_mode.has_separate_cache
+    mode, is_small = state.variant.memory_mode, state.goal is Goal.SIZE
+    saves_memory = is_small and not mode.has_separate_cache
     try:
         return lower_partition(
             graph,
@@ -51,7 +51,7 @@ def _try_lower(state: State, number: int, graph: Graph, ops: Sequence[int]) -> P
             chooser=state.chooser,
             keeps_maps=is_small,
             joins=state.joins,
-            budget=arena_budget(state.variant),
+            budget=min(arena_budget(state.variant), mode.arena_cache_bytes),  # in a cache of their own maps are faster
         )
     except LoweringError as error:
         message = f"{graph.ops[error.index].name} cannot be lowered: {error.must}"
