@@ -164,7 +164,7 @@ def page(cells: Sequence[Cell], targets: Sequence[str], goal: str = "performance
     yield "the CPU, and fast scratch. A dash: Vela has none of it.\n"
     if goal == "performance":
         yield "Performance copies weights ahead into what the memory mode leaves free (or `--arena-cache-size` gives), where"
-        yield "twice the memory saves 7 % of the cycles ([price-of-memory.md](price-of-memory.md));"
+        yield "twice the memory saves 3 % of the cycles ([price-of-memory.md](price-of-memory.md));"
         yield "[compiler-quality-size.md](compiler-quality-size.md) is about the least memory.\n"
     yield "Geometric means, in brackets the cells above 1.00 of all that can be compared:\n"
     columns = [COLUMNS[0], f"{COLUMNS[0]}, models that use the NPU", *COLUMNS[1:]]

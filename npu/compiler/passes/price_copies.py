@@ -11,8 +11,8 @@ from npu.compiler.memory import CopyPlan
 from npu.compiler.state import GraphState, State
 from npu.compiler.weights import ExpectedConstants
 
-PRICE_OF_MEMORY = 0.1
-"""The plan is taken whose cycles times its bytes to this power are least: twice the memory must save 7 % of the cycles.
+PRICE_OF_MEMORY = 0.05
+"""The plan is taken whose cycles times its bytes to this power are least: twice the memory must save 3 % of the cycles.
 
 docs/price-of-memory.md shows what other prices give.
 """

@@ -12,6 +12,7 @@ import npu
 from npu.compiler import job_maker
 from npu.compiler.compiled import Usage
 from npu.compiler.goal import Goal
+from npu.compiler.passes import price_copies
 from npu.compiler.slicing import LARGEST_SLICE_BYTES
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
@@ -174,6 +175,7 @@ def test_the_latency_of_a_copy_passes_while_the_one_before_it_is_read() -> None:
 
 
 def test_copies_get_a_little_more_where_encoded_weights_are_longer_than_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(price_copies, "PRICE_OF_MEMORY", 0.1)  # so that copies have a bound
     content, session = connected(240, 200, 272, 312, 88, 184, 56), Session(Hardware("ethos-u65-256"))
     enough = npu.time_model(npu.compile(content, session=session).content, session=session).report.totals
     monkeypatch.setattr(job_maker, "_MORE", (0,))
