@@ -145,6 +145,12 @@ def test_a_part_is_read_where_it_lies_or_brought_nearer(target: str, copies: int
     assert pools(model, PoolingMode.AVERAGE) == copies * sums(model)
 
 
+def test_maps_between_stay_in_a_cache_for_the_npu_alone() -> None:
+    """All of them would take four times the input, in the memory behind the cache."""
+    model = compiled(softmax((1, 200, 200, 8), DType.INT8), Session(Hardware("ethos-u65-256")))
+    assert model.usage.arena_bytes < 1.1 * tensor_bytes(model)
+
+
 def test_squared_difference_is_cut_in_stripes_if_a_row_has_room() -> None:
     """Stripes of a row or two take less than parts."""
     model = npu.compile(squared_difference(ROWS, ROWS), "ethos-u55-128", optimise="size").compiled_model
