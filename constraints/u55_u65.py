@@ -116,7 +116,7 @@ def _least_cell(variant: Variant) -> int:
 
     Measured on cells of 8 to 128 units and as many features: where both take as long, within a tenth.
     """
-    weights = 15360 + (40 << 20) // variant.accelerator.macs_per_cycle**2  # at the clock of the CPU
+    weights = 15360 + (40 << 20) // variant.accelerator.macs_per_cycle**2  # where both have the same clock
     return int(weights * variant.cpu.clock_hz / variant.system.clock_hz)
 
 

@@ -147,7 +147,7 @@ def _slice_copies(constants: WeightSlice, place: RegionOffset) -> list[Dma]:
 class _Maps:
     """The feature maps of kernels in order of issue. Each keeps of the one before it the strides that do not matter to it.
 
-    A stream then does not write those registers: with operations on a few values, up to a tenth of its words.
+    A stream then does not write those registers: of small networks one word in twelve.
     """
 
     def __init__(self, addresses: Addresses, constants: Constants) -> None:

@@ -63,6 +63,7 @@ def test_cells_of_any_size_from_the_least_of_a_variant_up_are_placed(target: str
     least = next(count for count in range(1 << 16) if rule.limit_for(variant).accepts(count))
     tried = {count: rule.limit_for(variant).accepts(count) for count in (least - 1, least, 1 << 24, 1 << 31, (1 << 31) + 1)}
     assert 4096 < least < 1 << 16
+    assert rule.limit == rule.limit_for(load_variant("ethos-u55-128"))
     assert list(tried.values()) == [False, True, True, True, False]
 
 
