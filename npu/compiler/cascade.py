@@ -37,11 +37,11 @@ _NOTEWORTHY = 0.955
 """Of the peak without branches, what such a plan must have at most: packing maps and copies may take more than that."""
 _NEAR_SHARES = (1.0, 0.9)
 """Of the peak of the best plan, what others with branches are cut for: what is cut for less may end with more of both."""
-_MUCH_FASTER = 0.95
-"""Of the cycles of the best plan, what those have at most: when everything has its place they may take more memory than it."""
+_NEARLY = 1.06
+"""Times the price of the best plan, what others may have: when everything has its place they may be better."""
 _MOST_CYCLES = 1.03
 """Of the cycles without branches, what such a plan may take."""
-_PRICE_OF_BYTES = 1 / 4
+PRICE_OF_BYTES = 1 / 4
 """A part less of the SRAM, or of the flash, is worth a quarter of that part of the cycles."""
 _STEP_BYTES = 100
 """Of commands, in the mean of networks in stripes."""
@@ -106,7 +106,7 @@ def fit_least(
     progress: Progress | None = None,
 ) -> list[list[PlanNode]]:
     """The nodes with cascades whose peak is about the smallest that any have, for as few cycles as that can be had; and others
-    that may be as small, and much faster.
+    that are about as good by the estimate.
 
     It is not below the `visible` bytes of tensors that others see.
 
@@ -124,9 +124,10 @@ def fit_least(
             other = _priced(branches, plan, cycles)
             if other.cycles <= plain.cycles * _MOST_CYCLES and other.cycles * worth(plan) < least:
                 best, least = other, other.cycles * worth(plan)
-    near = [_cut_down(branches, int(best.plan.peak * share), progress) for share in _NEAR_SHARES]
-    others = [_priced(branches, plan, cycles) for plan in dict.fromkeys(near) if plan.peak <= best.plan.peak]
-    return [best.nodes, *(other.nodes for other in others if other.cycles <= best.cycles * _MUCH_FASTER)]
+    near = dict.fromkeys(_cut_down(branches, int(best.plan.peak * share), progress) for share in _NEAR_SHARES)
+    others = [_priced(branches, plan, cycles) for plan in near if plan.peak <= best.plan.peak and plan is not best.plan]
+    most = best.cycles * worth(best.plan) * _NEARLY
+    return [best.nodes, *(other.nodes for other in others if other.cycles * worth(other.plan) <= most)]
 
 
 def _about_smallest(search: CascadeSearch, budget: int, progress: Progress | None) -> Iterable[CutPlan]:
@@ -172,7 +173,7 @@ def _worth(plan: CutPlan, encoded: int) -> float:
     """How dear a cycle of a plan is for the bytes that it takes, with weights of `encoded` bytes that all stripes read."""
     again = max(int(plan.steps["weights"].sum()) - encoded, 0)
     flash = encoded + _ENCODED_AGAIN * again + len(plan.steps) * _STEP_BYTES
-    return float((plan.peak * flash) ** _PRICE_OF_BYTES)
+    return float((plan.peak * flash) ** PRICE_OF_BYTES)
 
 
 def _least(search: CascadeSearch, plans: Iterable[CutPlan], cycles: Callable[[Sequence[Step]], float], whole: float) -> _Priced:

@@ -318,14 +318,16 @@ def _lead(operand: Storage, result: Storage, users: Sequence[Step], layouts: Map
             return None
         for view in reads(step):
             if view.storage is operand:
-                if not is_rows(view):
+                read = _rows_among(view)
+                if read is None:
                     return None
-                needed = view.offset[0] * old if needed is None else min(needed, view.offset[0] * old)
+                needed = read[0] * old if needed is None else min(needed, read[0] * old)
         if step.ofm.storage is result:
-            if not is_rows(step.ofm):
+            written = _rows_among(step.ofm)
+            if written is None:
                 return None
             if needed is not None:
-                lead = max(lead, (step.ofm.offset[0] + step.ofm.shape[0]) * new - needed)
+                lead = max(lead, written[1] * new - needed)
     return round_up(lead)
 
 
@@ -340,13 +342,17 @@ def _is_left_behind(operand: Storage, result: Storage, steps: Sequence[Step], po
     if not _leaves_little(operand, result):
         return False
     for step in reversed(steps[positions[0] : positions[-1] + 1]):
-        views = [view for view in reads(step) if view.storage is operand]
-        if step.ofm.storage is operand or not all(is_rows(view) for view in views):
+        if step.ofm.storage is operand:
             return False
-        needed = min([needed, *(view.offset[0] * _row_bytes(operand) for view in views)])
+        for view in reads(step):
+            if view.storage is operand:
+                read = _rows_among(view)
+                if read is None:
+                    return False
+                needed = min(needed, read[0] * _row_bytes(operand))
         if step.ofm.storage is result:
-            end = (step.ofm.offset[0] + step.ofm.shape[0]) * _row_bytes(result)
-            if not is_rows(step.ofm) or end > needed:
+            written = _rows_among(step.ofm)
+            if written is None or written[1] * _row_bytes(result) > needed:
                 return False
     return True
 
@@ -380,6 +386,14 @@ def is_rows(view: View) -> bool:
     shape = view.storage.shape
     is_own = view.full == shape and view.pitch is None and not view.storage.is_rolling
     return is_own and view.shape[1:] == shape[1:] and view.offset[1:] == (0, 0)
+
+
+def _rows_among(view: View) -> tuple[int, int] | None:
+    """The rows of its storage, from the first to the last, of which it is a part; None where that has others at each time."""
+    if view.storage.is_rolling or view.row_places is None:
+        return None
+    first, apart = view.row_places
+    return first, first + (view.shape[0] - 1) * apart + 1
 
 
 def shared_spans(lifetimes: Lifetimes, sharing: Sharing) -> dict[LogicalBuffer, LiveRange]:

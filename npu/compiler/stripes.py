@@ -204,5 +204,6 @@ def _crop(view: View, rows: RowRange) -> View:
     """Rows of a view; those of a rolling buffer, which an earlier cascade made, go on at its first row."""
     if view.storage.is_rolling:
         return _in_buffer(view, view.storage, rows)
-    offset, shape = (view.offset[0] + rows.start, *view.offset[1:]), (rows.end - rows.start, *view.shape[1:])
+    (y, x, start), shape = view.offset, (rows.end - rows.start, *view.shape[1:])
+    offset = (y + rows.start, x, start) if view.pitch is None else (y, x, start + rows.start * view.pitch[0])
     return View(view.storage, view.full, offset, shape, view.element, view.zero_point, view.pitch)

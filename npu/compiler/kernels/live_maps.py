@@ -127,6 +127,18 @@ def is_replaced(steps, begin, end, operand, made, maps):  # type: ignore[no-unty
 
 
 @inlined
+def has_rows_among(view, one):  # type: ignore[no-untyped-def]
+    """Whether a view is a part of rows of its map, which are always the same ones."""
+    return view.has_places and not one.is_rolling
+
+
+@inlined
+def end_of(view):  # type: ignore[no-untyped-def]
+    """The row of the map behind the last one of a view."""
+    return view.first + (view.rows - 1) * view.apart + 1
+
+
+@inlined
 def is_left_behind(steps, begin, end, operand, made, maps):  # type: ignore[no-untyped-def]
     """Whether every row of map `made` lies, from the beginning of `operand` on, where nobody reads that any more."""
     old, new = maps[operand], maps[made]
@@ -140,10 +152,10 @@ def is_left_behind(steps, begin, end, operand, made, maps):  # type: ignore[no-u
         for number in range(2):
             view = view_of(step, number)
             if view.map == operand:
-                if not view.is_rows:
+                if not has_rows_among(view, old):
                     return False
                 needed = min(needed, view.first * old.dense_bytes)
-        if step.ofm.map == made and (not step.ofm.is_rows or (step.ofm.first + step.ofm.rows) * new.dense_bytes > needed):
+        if step.ofm.map == made and (not has_rows_among(step.ofm, new) or end_of(step.ofm) * new.dense_bytes > needed):
             return False
     return True
 
@@ -160,13 +172,13 @@ def lead_of(steps, begin, end, operand, made, maps):  # type: ignore[no-untyped-
         for number in range(2):
             view = view_of(step, number)
             if view.map == operand:
-                if not view.is_rows:
+                if not has_rows_among(view, maps[operand]):
                     return np.int64(-1)
                 needed = min(needed, view.first * old)
         if step.ofm.map == made:
-            if not step.ofm.is_rows:
+            if not has_rows_among(step.ofm, maps[made]):
                 return np.int64(-1)
-            lead = max(lead, (step.ofm.first + step.ofm.rows) * new - needed)
+            lead = max(lead, end_of(step.ofm) * new - needed)
     return aligned(lead)
 
 

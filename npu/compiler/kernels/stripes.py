@@ -194,10 +194,8 @@ def crop(view, maps, start, count):  # type: ignore[no-untyped-def]
     view.rows, one = count, maps[view.map]
     if one.is_rolling:
         view.first = (view.first + start * view.apart) % one.rows
-    elif not view.is_pitched:
-        view.first += start * view.has_places
-    elif start > 0:
-        view.first, view.apart, view.has_places = 0, 1, 0
+    else:
+        view.first += start * view.apart * view.has_places
 
 
 @inlined

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 IDENTITY = Scale(1, 0)
 """A scale that changes nothing."""
-STEP_CYCLES = 500
+STEP_CYCLES = 200
 """What one more operation costs, roughly."""
 
 

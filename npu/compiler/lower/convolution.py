@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import repeat
 from typing import TypeAlias
 
 import numpy as np
@@ -14,7 +15,7 @@ from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop, images, largest_padding, needed_after, pad_amounts, padding_before
 from npu.compiler.lower.memory import pad_map
 from npu.compiler.lower.quantize import register_scales
-from npu.compiler.lower.windows import SlidingWindow, columns_to_depth, rows_to_depth, split_window
+from npu.compiler.lower.windows import SlidingWindow, Weighted, columns_to_depth, fold_columns, rows_to_depth, split_window
 from npu.graph.attributes import Conv2DOptions, DepthwiseConv2DOptions
 from npu.graph.attributes import Padding as PaddingScheme
 from npu.graph.dtype import DType
@@ -83,7 +84,7 @@ def _emit_window(
     is_depthwise: bool,
 ) -> None:
     """Make the steps of a convolution: padding resolved, one step per image of the batch that has rows to look at."""
-    _, height, width, depth = values.shape
+    _, height, width, _ = values.shape
     batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
     strides = effective_strides((oh, ow), options.stride_h, options.stride_w)
     kernel = KernelWindow(height, width, *strides, options.dilation_h_factor, options.dilation_w_factor)
@@ -100,17 +101,16 @@ def _emit_window(
         for x, y in zip(images(ifm, batch), images(builder.result(finish), batch), strict=True)
     ]
 
-    def make(has_columns: bool, has_rows: bool) -> None:
-        own_values = values.reshape(len(values), height, 1, width * depth) if has_columns else values
-        if has_rows:
-            own_values = own_values.transpose(0, 2, 1, 3).reshape(len(values), 1, own_values.shape[2], -1)
-        by_channel = is_depthwise and own_values.shape[3] == 1  # one channel with its columns or rows behind it has several
-        for whole in windows:
-            whole = columns_to_depth(builder, whole) if has_columns else whole
-            whole = rows_to_depth(builder, whole) if has_rows else whole
+    def make(given: Sequence[Weighted], *, has_columns: bool, has_rows: bool) -> None:
+        for whole, own_values in given:
+            if has_columns:
+                whole, own_values = columns_to_depth(builder, whole, own_values, has_rows=has_rows)
+            if has_rows:
+                whole, own_values = rows_to_depth(builder, whole, own_values)
+            by_channel = is_depthwise and own_values.shape[3] == 1  # one channel with columns or rows behind it has several
+            own_weights = replace(weights, values=own_values)
             for window in split_window(builder, op, whole):
                 part, padding = legal_padding(builder, window.ifm, window.padding, zero_point)
-                own_weights = replace(weights, values=own_values)
                 for group, ofm, own in _groups(part, window.ofm, own_weights, is_depthwise=by_channel):
                     builder.convolve(
                         group,
@@ -123,11 +123,14 @@ def _emit_window(
                         is_depthwise=by_channel,
                     )
 
+    plain = [(window, values) for window in windows]
     has_columns, has_rows = _stacks(builder, values, ifm, (oh, ow), kernel)
-    ways = [(has_columns, has_rows)]
-    if not has_columns and _may_stack_columns(values, windows[0]):
-        ways.append((True, has_rows))
-    builder.make_cheapest([partial(make, *way) for way in ways])
+    may_stack = has_columns or _may_stack_columns(values, windows[0])
+    folded = [one for one in map(fold_columns, windows, repeat(values)) if one] if may_stack else []
+    ways = ((plain, False, not has_columns), (folded, False, bool(folded)), (plain, True, may_stack))
+    builder.make_cheapest(
+        [partial(make, given, has_columns=stacks, has_rows=has_rows) for given, stacks, is_possible in ways if is_possible]
+    )
 
 
 def _stacks(

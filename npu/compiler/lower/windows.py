@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from npu.compiler.ir import View
 from npu.compiler.lower.builder import Builder
@@ -134,24 +138,57 @@ def _cut(extent: int, output: int, size: int, stride: int, before: int) -> list[
     return pieces
 
 
-def columns_to_depth(builder: Builder, window: SlidingWindow) -> SlidingWindow:
-    """The same as a window one column wide: the columns that it stands on lie behind one another, as channels do."""
+Weighted: TypeAlias = tuple[SlidingWindow, npt.NDArray[np.int16]]
+"""A window and its weights (O, KH, KW, I)."""
+
+
+def columns_to_depth(builder: Builder, window: SlidingWindow, values: npt.NDArray[np.int16], *, has_rows: bool) -> Weighted:
+    """The same as a window one column wide: the columns that it stands on lie behind one another, as channels do.
+
+    `has_rows`: the rows that it stands on will, too.
+    """
     if window.padding.left or window.padding.right:
-        window = _padded(builder, window)
+        window = _padded(builder, window, has_rows=has_rows)
     ifm, kernel = window.ifm, window.kernel
     if ifm.pitches[1] != ifm.shape[2]:
         ifm = replace(builder.temporary("packed", ifm.shape, ifm.element), zero_point=ifm.zero_point)
         builder.copy(window.ifm, ifm)
     rows, columns = ifm.pitches
     shape = ifm.shape[0], window.ofm.shape[1], kernel.width * columns
-    return replace(
+    made = replace(
         window,
         ifm=laid_out(ifm, (0, 0), shape, (rows, kernel.stride_x * columns)),
         kernel=replace(kernel, width=1, stride_x=1, dilation_x=1),
     )
+    return made, values.reshape(*values.shape[:2], 1, -1)
 
 
-def rows_to_depth(builder: Builder, window: SlidingWindow) -> SlidingWindow:
+def fold_columns(window: SlidingWindow, values: npt.NDArray[np.int16]) -> Weighted | None:
+    """The same with stride 1: as many columns as the stride has become one, with their channels.
+
+    Nothing is copied; weights of columns that the window does not stand on are 0. None where columns do not come out even.
+    """
+    ifm, kernel, padding, together = window.ifm, window.kernel, window.padding, window.kernel.stride_x
+    height, width, depth = ifm.shape
+    if together == 1 or kernel.dilation_x > 1 or width % together or ifm.pitches[1] != depth:
+        return None
+    places = [divmod(column - padding.left, together) for column in range(kernel.width)]
+    first, last = places[0][0], places[-1][0]
+    folded = np.zeros((*values.shape[:2], last - first + 1, together, depth), values.dtype)
+    for column, (place, part) in enumerate(places):
+        folded[:, :, place - first, part] = values[:, :, column]
+    left, size, columns = -first, folded.shape[2], width // together
+    right = needed_after(columns, window.ofm.shape[1], size, 1, left)
+    made = SlidingWindow(
+        laid_out(ifm, (0, 0), (height, columns, together * depth), (ifm.pitches[0], together * depth)),
+        window.ofm,
+        replace(kernel, width=size, stride_x=1),
+        replace(padding, left=left, right=right),
+    )
+    return made, folded.reshape(*folded.shape[:3], -1)
+
+
+def rows_to_depth(builder: Builder, window: SlidingWindow, values: npt.NDArray[np.int16]) -> Weighted:
     """The same as a window one row high: copies of the rows that it stands on lie behind one another, as channels do."""
     if window.padding.top or window.padding.bottom:
         window = _padded(builder, window)
@@ -161,20 +198,23 @@ def rows_to_depth(builder: Builder, window: SlidingWindow) -> SlidingWindow:
     for row in range(kernel.height):
         source = spread(ifm, (row, 0), (kernel.stride_y, 1), (height, width))
         builder.copy(replace(source, zero_point=0), crop(stacked, (0, 0, row * depth), (height, width, depth)))
-    return replace(
+    made = replace(
         window,
         ifm=replace(stacked, zero_point=ifm.zero_point),
         kernel=replace(kernel, height=1, stride_y=1, dilation_y=1),
     )
+    return made, values.transpose(0, 2, 1, 3).reshape(len(values), 1, values.shape[2], -1)
 
 
-def _padded(builder: Builder, window: SlidingWindow) -> SlidingWindow:
-    """The same over a map that holds its padding."""
+def _padded(builder: Builder, window: SlidingWindow, *, has_rows: bool = True) -> SlidingWindow:
+    """The same over a map that holds its padding, that of rows only with `has_rows`."""
     (height, width, depth), padding = window.ifm.shape, window.padding
-    shape = (height + padding.top + padding.bottom, width + padding.left + padding.right, depth)
+    top, bottom = (padding.top, padding.bottom) if has_rows else (0, 0)
+    shape = (height + top + bottom, width + padding.left + padding.right, depth)
     padded = builder.temporary("padded", shape, window.ifm.element)
-    pad_map(builder, window.ifm, padded, (padding.top, padding.left, 0), window.ifm.zero_point)
-    return replace(window, ifm=replace(padded, zero_point=window.ifm.zero_point), padding=IfmPadding())
+    pad_map(builder, window.ifm, padded, (top, padding.left, 0), window.ifm.zero_point)
+    rest = IfmPadding() if has_rows else replace(padding, left=0, right=0)
+    return replace(window, ifm=replace(padded, zero_point=window.ifm.zero_point), padding=rest)
 
 
 def _window_of(window: SlidingWindow, row: _Outputs, column: _Outputs) -> SlidingWindow:

@@ -44,21 +44,18 @@ def _fitting(graph: GraphState, peaks: MapPeaks, state: State) -> tuple[Sequence
 
 def _least(graph: GraphState, peaks: MapPeaks, state: State) -> Sequence[PlanNode]:
     """The nodes for SIZE: the smallest, or what comes nearest to the budget of the arena."""
-    from npu.compiler.cascade import fit_least  # here and below: for most models no search is needed
+    from npu.compiler.cascade import PRICE_OF_BYTES, fit_least  # here and below: for most models no search is needed
+
+    def price(nodes: list[PlanNode]) -> float:
+        plan = _drafted(graph, state, nodes, copies_bytes=0)
+        return plan.cycles * float(plan.maps.bytes**PRICE_OF_BYTES)
 
     budget, estimates = _budget(peaks, state), StepEstimates(state.chooser, state.constants, in_place=True)
     plans = fit_least(graph.graph, graph.nodes, peaks.visible, estimates, state.progress)
-    least = plans[0] if len(plans) == 1 else _fastest(plans, graph, state)
+    least = plans[0] if len(plans) == 1 else min(plans, key=price)
     if peaks.whole <= budget or map_peaks(graph.graph, least).whole <= budget:
         return least
     return _best([least, *_plans(graph, budget, state)], graph, state, budget)
-
-
-def _fastest(plans: Sequence[list[PlanNode]], graph: GraphState, state: State) -> list[PlanNode]:
-    """The fastest plan of those whose maps take no more than the first one's when they have their places."""
-    drafts = [_drafted(graph, state, nodes) for nodes in plans]
-    small = [number for number, draft in enumerate(drafts) if draft.maps.bytes <= drafts[0].maps.bytes]
-    return plans[min(small, key=lambda number: drafts[number].cycles)]
 
 
 def _in_cache(graph: GraphState, nodes: Sequence[PlanNode], state: State) -> tuple[Sequence[PlanNode], int]:
@@ -135,10 +132,12 @@ def _cost(nodes: Sequence[PlanNode], graph: GraphState, state: State, budget: in
     return plan.arena_bytes > budget, plan.cycles * max(plan.arena_bytes, budget)
 
 
-def _drafted(graph: GraphState, state: State, nodes: Sequence[PlanNode], room: int = 0) -> CopyPlan:
-    """What the nodes take by the expected size of constants, with so much of a cache for maps."""
+def _drafted(
+    graph: GraphState, state: State, nodes: Sequence[PlanNode], room: int = 0, copies_bytes: int | None = None
+) -> CopyPlan:
+    """What the nodes take by the expected size of constants, with so much of a cache for maps; copies as `JobMaker` has it."""
     constants = ExpectedConstants(state.constants, is_rounded=False)  # a copy that just does not fit is none
     layouts = choose_layouts(steps_of(nodes))
     far = far_maps(graph.graph, nodes, room, layouts) if room else ()
     maker = JobMaker(graph.graph, nodes, layouts, far, state.chooser, constants, room)
-    return maker.copies(maker.jobs(None), None)
+    return maker.copies(maker.jobs(copies_bytes), copies_bytes)

@@ -14,6 +14,7 @@ from npu.compiler.cut_rows import CascadeSearch
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, StepWeights, Storage, View
 from npu.compiler.layout import feature_map
 from npu.compiler.lifetime import PlanNode
+from npu.compiler.lower.geometry import laid_out
 from npu.compiler.peaks import map_peaks
 from npu.compiler.stripes import in_stripes
 from npu.graph.dtype import DType
@@ -266,6 +267,22 @@ def long_chain(convolutions: int = 6, rows: int = 24) -> Program:
     maps = [View.whole(storage) for storage in (source, *between, result)]
     steps = [convolution(ifm, ofm, KernelWindow(), IfmPadding()) for ifm, ofm in pairwise(maps)]
     steps[1] = convolution(maps[1], maps[2], KernelWindow(3, 3), IfmPadding(1, 1, 1, 1))
+    return Program(tuple(steps), ((0, source),), ((1, result),))
+
+
+def folded() -> Program:
+    """Convolutions whose input is seen with two columns as one: of stride 2 that reads a tensor, and of what that made."""
+    source, result = Storage("in", (24, 8, 3), INT8, 0, True), Storage("out", (12, 2, 8), INT8, 1, True)
+    between, narrow = Storage("between", (12, 4, 8), INT8), Storage("narrow", (12, 2, 8), INT8)
+    maps = [View.whole(storage) for storage in (between, narrow, result)]
+    steps = [
+        convolution(laid_out(ifm, (0, 0), shape, pitch), ofm, kernel, padding)
+        for ifm, shape, pitch, ofm, kernel, padding in (
+            (View.whole(source), (24, 4, 6), (24, 6), maps[0], KernelWindow(3, 2, 2, 1), IfmPadding(1, 1, 0, 0)),
+            (maps[0], (12, 2, 16), (32, 16), maps[1], KernelWindow(3, 2), IfmPadding(1, 1, 1, 0)),
+        )
+    ]
+    steps.append(convolution(maps[1], maps[2], KernelWindow(), IfmPadding()))
     return Program(tuple(steps), ((0, source),), ((1, result),))
 
 

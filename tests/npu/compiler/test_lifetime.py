@@ -13,6 +13,7 @@ from npu.compiler.allocate import LiveRange, round_up
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Program, Storage, View
 from npu.compiler.layout import choose_layouts, views
 from npu.compiler.lifetime import PlanNode, Sharing, buffer_of, share_in_place, trace_lifetimes
+from npu.compiler.lower.geometry import laid_out
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, Padding
 from npu.graph.dtype import DType
@@ -117,8 +118,11 @@ def test_a_variable_keeps_its_memory_from_the_first_operator_to_the_last() -> No
     assert found.lasting == {state, last}
 
 
-def chain_in_stripes(height: int, result_depth: int, stripes: int) -> Program:
-    """An input of 4 channels, 3x3 and stride 2, then 1x1, to an output of `result_depth`, in stripes."""
+def chain_in_stripes(height: int, result_depth: int, stripes: int, *, is_folded: bool = False) -> Program:
+    """An input of 4 channels, 3x3 and stride 2, then 1x1, to an output of `result_depth`, in stripes.
+
+    `is_folded`: two columns of the input are one.
+    """
     source, between = Storage("in", (height, 6, 4), INT8, 0, True), Storage("between", (height // 2, 3, 8), INT8)
     result = Storage("out", (height // 2, 3, result_depth), INT8, 1, True)
     chain = [
@@ -131,14 +135,19 @@ def chain_in_stripes(height: int, result_depth: int, stripes: int) -> Program:
             (between, result, KernelWindow(), IfmPadding()),
         )
     ]  # fmt: skip
+    if is_folded:
+        pairs = laid_out(chain[0].ifm, (0, 0), (height, 3, 8), (24, 8))
+        chain[0] = replace(chain[0], ifm=pairs, kernel=KernelWindow(3, 2, 2, 1))
     steps = cutting.in_stripes(chain, stripes, is_rolling=True)
     assert steps is not None
     return Program(steps, ((0, source),), ((1, result),))
 
 
-def shared_in_stripes(height: int, result_depth: int, stripes: int, *, has_leads: bool = False) -> Sharing:
+def shared_in_stripes(
+    height: int, result_depth: int, stripes: int, *, has_leads: bool = False, is_folded: bool = False
+) -> Sharing:
     """What shares memory in such a chain."""
-    program = chain_in_stripes(height, result_depth, stripes)
+    program = chain_in_stripes(height, result_depth, stripes, is_folded=is_folded)
     ends = program.inputs[0][1], program.outputs[0][1]
     tensors = tuple(Tensor(s.name, s.shape, DType.INT8) for s in ends)
     small = Graph("g", tensors, (Op("CUSTOM", (0,), (1,)),), (0,), (1,))
@@ -148,15 +157,19 @@ def shared_in_stripes(height: int, result_depth: int, stripes: int, *, has_leads
     return share_in_place(lifetimes, nodes, [program.steps], layouts, has_leads=has_leads)
 
 
+@pytest.mark.parametrize("is_folded", [False, True])
 @pytest.mark.parametrize(("result_depth", "is_shared"), [(8, True), (16, False)])
-def test_a_result_in_stripes_takes_the_place_of_rows_that_were_read(result_depth: int, *, is_shared: bool) -> None:
+def test_a_result_in_stripes_takes_the_place_of_rows_that_were_read(
+    result_depth: int, *, is_shared: bool, is_folded: bool
+) -> None:
     """Two rows of the input are 48 bytes: a row of the output may be no longer, less the row that two stripes read."""
-    assert (shared_in_stripes(24, result_depth, 4).owner[1] == 0) is is_shared
+    assert (shared_in_stripes(24, result_depth, 4, is_folded=is_folded).owner[1] == 0) is is_shared
 
 
-def test_a_longer_result_begins_in_front_of_the_rows_that_were_read() -> None:
+@pytest.mark.parametrize("is_folded", [False, True])
+def test_a_longer_result_begins_in_front_of_the_rows_that_were_read(*, is_folded: bool) -> None:
     """Three rows of the output are 144 bytes, as six of the input are, of which the next stripe reads the last again."""
-    sharing = shared_in_stripes(24, 16, 4, has_leads=True)
+    sharing = shared_in_stripes(24, 16, 4, has_leads=True, is_folded=is_folded)
     assert sharing.owner[0] == sharing.owner[1]
     assert (sharing.starts[1], sharing.starts[0]) == (0, round_up(24))
 
@@ -174,7 +187,9 @@ def written_and_read(program: Program, sharing: Sharing) -> int:
     def places(view: View) -> Iterator[tuple[int, tuple[Storage, int]]]:
         row_bytes = view.storage.bytes // view.storage.shape[0]
         begin = sharing.starts[buffer_of(view.storage)]
-        for row in range(view.offset[0], view.offset[0] + view.shape[0]):
+        assert view.row_places is not None
+        first, apart = view.row_places
+        for row in range(first, first + view.shape[0] * apart, apart):
             for byte in range(begin + row * row_bytes, begin + (row + 1) * row_bytes):
                 yield byte, (view.storage, row)
 
@@ -195,7 +210,8 @@ def written_and_read(program: Program, sharing: Sharing) -> int:
 @pytest.mark.parametrize("stripes", [2, 3, 4, 6, 12])
 @pytest.mark.parametrize("depth", [4, 8, 12, 16, 24, 32])
 @pytest.mark.parametrize("height", [24, 26, 40])
-def test_no_row_is_written_over_that_a_stripe_still_reads(height: int, depth: int, stripes: int) -> None:
-    sharing = shared_in_stripes(height, depth, stripes, has_leads=True)
+@pytest.mark.parametrize("is_folded", [False, True])
+def test_no_row_is_written_over_that_a_stripe_still_reads(height: int, depth: int, stripes: int, *, is_folded: bool) -> None:
+    sharing = shared_in_stripes(height, depth, stripes, has_leads=True, is_folded=is_folded)
     if sharing.owner[0] == sharing.owner[1]:
-        assert written_and_read(chain_in_stripes(height, depth, stripes), sharing) > height * 24
+        assert written_and_read(chain_in_stripes(height, depth, stripes, is_folded=is_folded), sharing) > height * 24

@@ -13,7 +13,7 @@ from npu.records import replace
 
 from tests.naive.chains import chains_around, is_line
 from tests.naive.live_maps import CutWindow, live_maps
-from tests.npu.compiler.test_cascade import long_chain, program, residual_blocks, squeeze_and_excite, two_peaks
+from tests.npu.compiler.test_cascade import folded, long_chain, program, residual_blocks, squeeze_and_excite, two_peaks
 
 PROGRAMS = {
     "program": program,
@@ -21,6 +21,7 @@ PROGRAMS = {
     "long": long_chain,
     "squeeze": squeeze_and_excite,
     "peaks": two_peaks,
+    "folded": folded,
 }
 
 

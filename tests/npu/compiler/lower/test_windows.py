@@ -189,8 +189,46 @@ def test_columns_of_few_channels_become_channels_where_the_estimate_is_less() ->
         graph, chooser = b.graph(), BlockChooser(variant())
         kernels[size, padding] = [step.kernel.width for step in _convolutions(graph, chooser)]
         kept[size, padding] = [step.kernel.width for step in _convolutions(graph, chooser, keeps_maps=True)]
-    assert kernels == {(64, Padding.VALID): [1], (64, Padding.SAME): [1], (8, Padding.SAME): [8]}
+    assert kernels == {(64, Padding.VALID): [1], (64, Padding.SAME): [1], (8, Padding.SAME): [1]}
     assert kept == {(64, Padding.VALID): [1], (64, Padding.SAME): [8], (8, Padding.SAME): [8]}  # none is copied with its border
+
+
+@pytest.mark.parametrize(
+    ("width", "stride", "padding", "kernel", "folded"),
+    [
+        (64, 2, Padding.SAME, 3, 2),  # the padding is one column, of which there is one behind the last
+        (64, 2, Padding.VALID, 6, 3),
+        (63, 2, Padding.SAME, 3, 3),  # columns do not come out even
+        (128, 4, Padding.SAME, 16, 5),  # six in front: two of four columns
+        (120, 5, Padding.SAME, 16, 4),  # five in front: one of five columns
+    ],
+)
+def test_columns_of_a_stride_become_channels_without_a_copy(
+    width: int, stride: int, padding: Padding, kernel: int, folded: int
+) -> None:
+    b = ModelBuilder()
+    x = b.input((1, 32, width, 3), DType.INT8, scale=0.05)
+    weights = b.constant(np.ones((16, 3, kernel, 3), np.int8), scale=[0.01] * 16, zero_point=[0] * 16, axis=0)
+    out = -(-width // stride) if padding is Padding.SAME else (width - kernel) // stride + 1
+    height = 32 if padding is Padding.SAME else 30
+    options = at.Conv2DOptions(padding, stride, 1)
+    b.output(b.op("CONV_2D", [x, weights, -1], (1, height, out, 16), DType.INT8, 0.1, attributes=options))
+    (step,) = _steps(b.graph(), BlockChooser(variant()), keeps_maps=True)
+    assert isinstance(step, ConvolutionStep)
+    assert (step.kernel.width, step.weights.values.shape[2]) == (folded, folded)
+    assert step.ifm.shape == ((32, width // stride, 3 * stride) if folded != kernel else (32, width, 3))
+
+
+def test_a_border_of_columns_is_copied_without_one_of_rows() -> None:
+    b = ModelBuilder()
+    x = b.input((1, 64, 63, 1), DType.INT8, scale=0.05)
+    weights = b.constant(np.ones((16, 4, 8, 1), np.int8), scale=[0.01] * 16, zero_point=[0] * 16, axis=0)
+    b.output(
+        b.op("CONV_2D", [x, weights, -1], (1, 64, 63, 16), DType.INT8, 0.1, attributes=at.Conv2DOptions(Padding.SAME, 1, 1))
+    )
+    (step,) = _convolutions(b.graph(), BlockChooser(variant()))
+    assert step.ifm.storage.shape == (64, 70, 1)
+    assert (step.padding.top, step.padding.bottom) == (1, 2)
 
 
 def _convolutions(graph: Graph, chooser: BlockChooser, *, keeps_maps: bool = False) -> list[ConvolutionStep]:
