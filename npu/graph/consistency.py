@@ -17,7 +17,7 @@ from npu.graph.placement import CONSISTENCY, OpPlacement, Placement, Violation
 from npu.graph.quantizations import activation_fits, bias_type, one_scale
 from npu.records import dataclass, replace
 
-_COMPUTED = frozenset(Cost) - {Cost.VIEW, Cost.OTHER, Cost.MATMUL, Cost.MAX_POOL, Cost.RESIZE_BILINEAR}
+_COMPUTED = frozenset(Cost) - {Cost.VIEW, Cost.OTHER, Cost.MATMUL, Cost.MAX_POOL, Cost.RESIZE_BILINEAR, Cost.LSTM}
 """Operators that compute with the scales of their feature maps."""
 
 

@@ -43,6 +43,7 @@ class Cost(Enum):
     PRODUCT = auto()
     TABLE = auto()
     SOFTMAX = auto()
+    LSTM = auto()
     OTHER = auto()
     """Elements that are read and written once."""
 
@@ -164,7 +165,7 @@ OPS: tuple[Operator, ...] = (
     Operator("DIV", 42, options.DivOptions, "ifm ifm2 -> ofm", common.elementwise),
     Operator("SQUEEZE", 43, options.SqueezeOptions, "ifm -> ofm", moves.squeeze, cost=Cost.VIEW, npu=map_types.EVERY),
     Operator("UNIDIRECTIONAL_SEQUENCE_LSTM", 44, options.UnidirectionalSequenceLSTMOptions, _LSTM, cells.sequence_lstm,
-             macs=macs.full_lstm, npu=map_types.INT8),
+             macs=macs.full_lstm, cost=Cost.LSTM, npu=map_types.INT8),
     Operator("STRIDED_SLICE", 45, options.StridedSliceOptions, "ifm begin:i32 end:i32 strides:i32 -> ofm", parts.strided_slice,
              npu=map_types.EVERY),
     Operator("BIDIRECTIONAL_SEQUENCE_RNN", 46, options.BidirectionalSequenceRNNOptions, _BIDIRECTIONAL_RNN,

@@ -7,15 +7,18 @@ from dataclasses import replace
 
 import pytest
 
+import npu
 from constraints.checker import check
 from npu.api import check_report
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Port
 from npu.reports.check_report import build_check_report
+from npu.tflite.writer import write_model
 from npu.toolchain.sources import load
 from sim.estimate import npu_cycles
 
+from tests.constraints.test_u55_u65 import lstm
 from tests.support import single_ops as ops
 from tests.support.shared import shared_models
 
@@ -62,6 +65,15 @@ def test_traffic_takes_what_the_port_sustains_behind_its_adapter() -> None:
     system = replace(U55_128.system, adapters={**U55_128.system.adapters, Port.AXI1: slow})
     graph = ops.fully_connected().graphs[0]
     assert npu_cycles(graph, graph.ops[0], replace(U55_128, system=system)) == OVERHEAD + 160 * 400 // (8 * 8)
+
+
+@pytest.mark.parametrize("units", [64, 128])
+@pytest.mark.parametrize("target", ["ethos-u55-64", "ethos-u55-128", "ethos-u65-256"])
+def test_a_cell_of_lstm_takes_about_as_long_as_estimated(units: int, target: str) -> None:
+    model, variant = lstm(times=4, units=units, features=units), load_variant(target)
+    guessed = npu_cycles(model.graphs[0], model.graphs[0].ops[0], variant)
+    timed = npu.time_model(npu.compile(write_model(model), target).content, target).report.totals.npu_cycles
+    assert 0.7 < guessed / timed < 1.4
 
 
 def test_a_view_of_the_same_bytes_is_free() -> None:
