@@ -15,7 +15,14 @@ from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop, images, largest_padding, needed_after, pad_amounts, padding_before
 from npu.compiler.lower.memory import pad_map
 from npu.compiler.lower.quantize import register_scales
-from npu.compiler.lower.windows import SlidingWindow, Weighted, columns_to_depth, fold_columns, rows_to_depth, split_window
+from npu.compiler.lower.windows import (
+    SlidingWindow,
+    WeightedWindow,
+    columns_to_depth,
+    fold_columns,
+    rows_to_depth,
+    split_window,
+)
 from npu.graph.attributes import Conv2DOptions, DepthwiseConv2DOptions
 from npu.graph.attributes import Padding as PaddingScheme
 from npu.graph.dtype import DType
@@ -101,7 +108,7 @@ def _emit_window(
         for x, y in zip(images(ifm, batch), images(builder.result(finish), batch), strict=True)
     ]
 
-    def make(given: Sequence[Weighted], *, has_columns: bool, has_rows: bool) -> None:
+    def make(given: Sequence[WeightedWindow], *, has_columns: bool, has_rows: bool) -> None:
         for whole, own_values in given:
             if has_columns:
                 whole, own_values = columns_to_depth(builder, whole, own_values, has_rows=has_rows)

@@ -138,11 +138,13 @@ def _cut(extent: int, output: int, size: int, stride: int, before: int) -> list[
     return pieces
 
 
-Weighted: TypeAlias = tuple[SlidingWindow, npt.NDArray[np.int16]]
+WeightedWindow: TypeAlias = tuple[SlidingWindow, npt.NDArray[np.int16]]
 """A window and its weights (O, KH, KW, I)."""
 
 
-def columns_to_depth(builder: Builder, window: SlidingWindow, values: npt.NDArray[np.int16], *, has_rows: bool) -> Weighted:
+def columns_to_depth(
+    builder: Builder, window: SlidingWindow, values: npt.NDArray[np.int16], *, has_rows: bool
+) -> WeightedWindow:
     """The same as a window one column wide: the columns that it stands on lie behind one another, as channels do.
 
     `has_rows`: the rows that it stands on will, too.
@@ -163,7 +165,7 @@ def columns_to_depth(builder: Builder, window: SlidingWindow, values: npt.NDArra
     return made, values.reshape(*values.shape[:2], 1, -1)
 
 
-def fold_columns(window: SlidingWindow, values: npt.NDArray[np.int16]) -> Weighted | None:
+def fold_columns(window: SlidingWindow, values: npt.NDArray[np.int16]) -> WeightedWindow | None:
     """The same with stride 1: as many columns as the stride has become one, with their channels.
 
     Nothing is copied; weights of columns that the window does not stand on are 0. None where columns do not come out even.
@@ -188,7 +190,7 @@ def fold_columns(window: SlidingWindow, values: npt.NDArray[np.int16]) -> Weight
     return made, folded.reshape(*folded.shape[:3], -1)
 
 
-def rows_to_depth(builder: Builder, window: SlidingWindow, values: npt.NDArray[np.int16]) -> Weighted:
+def rows_to_depth(builder: Builder, window: SlidingWindow, values: npt.NDArray[np.int16]) -> WeightedWindow:
     """The same as a window one row high: copies of the rows that it stands on lie behind one another, as channels do."""
     if window.padding.top or window.padding.bottom:
         window = _padded(builder, window)
