@@ -14,6 +14,7 @@ from npu.compiler.step_problems import StepProblems
 from npu.compiler.weights import ExpectedConstants
 from npu.graph.graph import Graph
 from npu.isa.operations import Layout
+from npu.memo import cached_property
 
 _AS_DRAFTED = 1.005
 """A plan takes as long as drafted if it takes no longer than so many times that."""
@@ -54,6 +55,11 @@ class JobMaker:
                 for node, room in zip(self._nodes, rooms, strict=True)
             )
         return known
+
+    @cached_property
+    def least_cycles(self) -> float:
+        """Those of all steps with constants that are there at once."""
+        return sum(self._problems.of(step, self._constants)[1].best.cycles for node in self._nodes for step in node.steps)
 
     def copies(self, jobs: Sequence[Sequence[Job]], copies_bytes: int | None) -> CopyPlan:
         """What a plan takes and how long it runs, with constants as they are expected."""

@@ -54,6 +54,37 @@ class TransferPlan:
     cycles: float = 0.0
 
 
+class _ConstantsPort:
+    """What passes the port of the constants, by the estimate: copies, and kernels that read constants in place.
+
+    `engine_free` is when the last copy has passed it, `ends` when each is there, `ready[event]` when that of a job is.
+    """
+
+    def __init__(self, port: PortRate) -> None:
+        self.engine_free, self.ends, self.ready = 0.0, [0.0] * port.copies, dict[int, float]()
+        self._owed = 0.0
+
+    def copy(self, use: int, cycles: tuple[float, float], begin: float, start: float, end: float) -> None:
+        """A copy for job `use`, not before `begin`. A kernel that runs from `start` to `end` may still read constants."""
+        begin, (read, there) = max(self.engine_free, begin), cycles
+        if self._owed and begin < end:
+            begin += self._owed * (end - begin) / (end - start)
+            self._owed = 0.0
+        self.engine_free, self.ready[use] = begin + read, begin + there
+        self.ends.append(begin + there)
+
+    def kernel(self, start: float, cycles: float, read: float) -> float:
+        """Cycles of a kernel that reads constants in place for so many: it and copies under way keep each other."""
+        shared = min(max(self.engine_free - start, 0.0), read)
+        self._owed = read - shared
+        if not shared:
+            return cycles
+        self.engine_free += shared
+        self.ends = [end + shared if end > start else end for end in self.ends]
+        self.ready = {use: there + shared if there > start else there for use, there in self.ready.items()}
+        return max(cycles, read + shared)
+
+
 class TransferPlanner:
     """Plans the transfers of one partition's staged slices. `jobs[i]` is event `start + i`.
 
@@ -79,14 +110,13 @@ class TransferPlanner:
             return TransferPlan((), self._clock[-1])
         latest = _latest_starts(uses, self._clock, self._port) if is_ahead else [math.inf] * len(uses)
         transfers: list[Transfer] = []
-        kernel_free = engine_free = previous_start = 0.0
-        pending, end, left = 0, len(uses), set[tuple[tuple[int, int], ...]]()
-        ends, ready = [0.0] * copies, dict[int, float]()
+        kernel_free = previous_start = 0.0
+        pending, end, left, traffic = 0, len(uses), set[tuple[tuple[int, int], ...]](), _ConstantsPort(self._port)
         for event, job in enumerate(jobs):
             while pending < end:
                 constants, use, last = uses[pending]
                 is_due = use == event
-                taken_until = ends[-copies if use <= event + 1 else -1]
+                taken_until = traffic.ends[-copies if use <= event + 1 else -1]
                 if not is_due and (taken_until > kernel_free or (event == 0 and _reads_in_place(job))):
                     break
                 is_needed = is_due or (latest[pending] <= self._clock[event + 1] and not _is_port_taken(jobs, event, rate))
@@ -101,21 +131,26 @@ class TransferPlanner:
                     left.add(constants.pieces)
                 else:
                     left.discard(constants.pieces)
-                    begin, (read, there) = max(engine_free, begin), self._copy_cycles[pending]
-                    engine_free, ready[use] = begin + read, begin + there
-                    ends.append(begin + there)
+                    traffic.copy(use, self._copy_cycles[pending], begin, previous_start, kernel_free)
                     transfers.append(Transfer(constants, offset, start + event, start + use, start + last))
                 pending += 1
-            previous_start = max(kernel_free, ready.get(event, 0.0))
+            previous_start = max(kernel_free, traffic.ready.get(event, 0.0))
             is_left = left and job.constants is not None and job.constants.pieces in left
-            kernel_free = previous_start + (_cycles_in_place(job, self._port.weights) if is_left else job.cycles)
+            cycles = _cycles_in_place(job, self._port.weights) if is_left else job.cycles
+            read = _read_bytes(job) / rate if is_left or _reads_in_place(job) else 0.0
+            kernel_free = previous_start + traffic.kernel(previous_start, cycles, read)
         return TransferPlan(tuple(transfers), kernel_free)
 
 
 def _cycles_in_place(job: Job, rate: float) -> float:
-    """Cycles of a job that reads constants in place that were to be copied: again for every block of the plane."""
+    """Cycles of a job that reads constants in place that were to be copied."""
+    return max(job.cycles, _read_bytes(job) / rate)
+
+
+def _read_bytes(job: Job) -> int:
+    """What a job reads of constants in place: all again for every block of the plane."""
     assert job.constants is not None
-    return max(job.cycles, job.constants.bytes * plane_blocks(job.step.ofm.shape, job.choice) / rate)
+    return job.constants.bytes * plane_blocks(job.step.ofm.shape, job.choice)
 
 
 def _reads_in_place(job: Job) -> bool:

@@ -17,10 +17,17 @@ from npu.isa.families import family_of
 from npu.isa.family import WeightUse
 from npu.isa.scale_records import RECORD_BYTES
 from npu.isa.weight_stream.encode import Encoder
+from npu.machine.rules import kernel_group
 from npu.records import dataclass
+
+_CHANNELS_TOGETHER = 8
+"""Channels of input and output that a weight stream has together."""
 
 _CODE_OVERHEAD = 1.03
 """Bytes of a compressed stream relative to the entropy of its weights."""
+
+_FILLED_INPUT, _FILLED_OUTPUT = 0.1, 0.2
+"""Bytes of a compressed zero among those that fill up the input channels, or taps, and the output channels, in the mean."""
 
 _DENSITY_STEP = 1 / 8
 """Densities are rounded to this, so that layers of the same shape need one choice of a block."""
@@ -193,9 +200,20 @@ class ExpectedConstants:
         known = self._slices.get(key)
         if known is None:
             own = weights.values[channels]
-            size = int(own.size * self.bytes_per_weight(weights)) + len(own) * RECORD_BYTES
+            filled = _filled_bytes(*own.shape, is_depthwise=is_depthwise)
+            size = int(own.size * self.bytes_per_weight(weights) + filled) + len(own) * RECORD_BYTES
             known = self._slices[key] = WeightSlice(((len(self._slices), size),), (), ())
         return known
+
+
+def _filled_bytes(outputs: int, height: int, width: int, inputs: int, *, is_depthwise: bool) -> float:
+    """Expected bytes of the zeros that fill up channels and, of a depthwise convolution, the elements of the kernel."""
+    taps = height * width
+    if is_depthwise:
+        return outputs * float(-taps % kernel_group(1)) * _FILLED_INPUT
+    filled = -inputs % _CHANNELS_TOGETHER
+    more = (-outputs % _CHANNELS_TOGETHER) * taps * (inputs + filled)
+    return outputs * taps * filled * _FILLED_INPUT + more * _FILLED_OUTPUT
 
 
 def _stream_key(channels: slice, choice: BlockChoice, step: WindowStep) -> tuple[object, ...]:

@@ -20,6 +20,10 @@ docs/price-of-memory.md shows what other prices give.
 _SHARES = (0, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
 """Bytes for copies that are tried, by those that copies take where nothing bounds them."""
 
+_MORE_BYTES = (8192, 16384, 32768, 65536)
+"""For copies that are tried beyond what maps leave free where they take most: constants there are read in place, or in small
+slices."""
+
 _UNSURE = 1.02
 """Plans with a bound take so much longer than estimated, relative to the one without."""
 
@@ -71,6 +75,13 @@ def _worthwhile(state: State, maker: JobMaker) -> int | None:
         own = cost(plan.cycles, plan.bytes) * _UNSURE
         if own < best:
             best, chosen = own, copies_bytes
+    for copies_bytes in _MORE_BYTES:
+        size = maps_bytes + copies_bytes
+        if size > free.bytes and best > cost(maker.least_cycles, size) * _UNSURE:
+            plan = _plan(maker, copies_bytes)
+            own = cost(plan.cycles, plan.bytes) * _UNSURE
+            if own < best:
+                best, chosen = own, copies_bytes
     return chosen
 
 
