@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npu.compiler.ir import View
+from npu.compiler.ir import StepWeights, View
 from npu.compiler.lower.activation_tables import ELEMENTS, Quantized
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import fold_shape, images
@@ -59,24 +59,43 @@ _MOST_SUMS = 1 << 20
 def _lower(builder: Builder, op: Op, factor: Callable[[Scale, int], Scale]) -> None:
     source = op.inputs[0]
     ifm, kernel, out, batch = _windows(builder, op)
+    has_channels = _is_over_channels(builder, op)
+    if has_channels:
+        height, width, _ = builder.input(source).shape
+        out = (height, width, 1)
     finish = builder.finish(op)
     final = fold_shape(builder.tensor(finish.tensor).shape)
     ofm = builder.result(finish) if final == out else builder.temporary("mean", out, finish.element)
     ofm = replace(ofm, zero_point=finish.zero_point)
     ratio = register_scale(float(builder.scale(source)) / float(builder.scale(op.outputs[0])))
-    for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
-        builder.pool(
-            x,
-            y,
-            PoolingMode.AVERAGE,
-            finish=finish,
-            scale=factor(ratio, kernel.height * kernel.width),
-            kernel=kernel,
-            rounding=Rounding.DOUBLE,
+    scale = factor(ratio, kernel.height * kernel.width)
+
+    def pool() -> None:
+        target = builder.reshaped(ofm, (ifm.shape[0], 1, 1)) if has_channels else ofm
+        for x, y in zip(images(ifm, batch), images(target, batch), strict=True):
+            builder.pool(x, y, PoolingMode.AVERAGE, finish=finish, scale=scale, kernel=kernel, rounding=Rounding.DOUBLE)
+
+    def convolve() -> None:
+        whole = builder.input(source, builder.zero_point(source))
+        weights = StepWeights(
+            values=np.ones((1, 1, 1, whole.shape[2]), np.int16),
+            biases=np.zeros(1, np.int64),
+            scales=np.array([scale.scale], np.uint32),
+            shifts=np.array([scale.shift], np.uint8),
         )
+        builder.convolve(whole, ofm, weights, finish=finish)
+
+    builder.make_cheapest([pool, convolve] if has_channels else [pool])
     if final != out:
         stored = replace(builder.reshaped(ofm, final), element=ELEMENTS[builder.tensor(finish.tensor).dtype])
         builder.alias(finish.tensor, stored)
+
+
+def _is_over_channels(builder: Builder, op: Op) -> bool:
+    """Whether it adds up 8-bit channels: a convolution with ones has many at a time, a pooling looks at one after the other."""
+    tensor = builder.tensor(op.inputs[0])
+    axes = {axis % len(tensor.shape) for axis in constant_values(builder, op.inputs[1])}
+    return axes == {len(tensor.shape) - 1} and tensor.shape[-1] > 1 and builder.quantized(op.inputs[0]).element.bits == 8
 
 
 def _windows(builder: Builder, op: Op) -> tuple[View, KernelWindow, MapShape, int]:
