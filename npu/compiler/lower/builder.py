@@ -200,10 +200,14 @@ class Builder:
 
     def alias(self, index: int, view: View) -> None:
         """Let a tensor be a view of memory that holds its value already; copies if it has a place of its own."""
-        if index in self.fusions.outputs or index in self.fusions.nest:
+        if self.has_place(index):
             self.copy(view, self.output(index))
         else:
             self._views[index] = view
+
+    def has_place(self, index: int) -> bool:
+        """Whether a tensor's value must lie in a place of its own, or in that of another one."""
+        return index in self.fusions.outputs or index in self.fusions.nest
 
     def _element(self, index: int) -> ElementType:
         dtype = self.tensor(index).dtype

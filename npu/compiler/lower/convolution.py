@@ -22,6 +22,7 @@ from npu.compiler.lower.windows import (
     fold_columns,
     rows_to_depth,
     split_window,
+    with_zeros,
 )
 from npu.graph.attributes import Conv2DOptions, DepthwiseConv2DOptions
 from npu.graph.attributes import Padding as PaddingScheme
@@ -134,7 +135,13 @@ def _emit_window(
     has_columns, has_rows = _stacks(builder, values, ifm, (oh, ow), kernel)
     may_stack = has_columns or _may_stack_columns(values, windows[0])
     folded = [one for one in map(fold_columns, windows, repeat(values)) if one] if may_stack else []
-    ways = ((plain, False, not has_columns), (folded, False, bool(folded)), (plain, True, may_stack))
+    stretched = [one for one in (with_zeros(*own, builder.variant.accelerator.max_dilation) for own in plain) if one]
+    ways = (
+        (plain, False, not has_columns),
+        (stretched, has_columns, bool(stretched)),
+        (folded, False, bool(folded)),
+        (plain, True, may_stack),
+    )
     builder.make_cheapest(
         [partial(make, given, has_columns=stacks, has_rows=has_rows) for given, stacks, is_possible in ways if is_possible]
     )

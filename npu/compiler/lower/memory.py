@@ -217,22 +217,21 @@ def _take(builder: Builder, source: int, target: int, offset: Sequence[int], sha
 def take_box(
     builder: Builder, whole: View, full: Sequence[int], target: int, offset: Sequence[int], shape: Sequence[int]
 ) -> None:
-    """Let tensor `target` be the box of what `whole` holds as a tensor of shape `full`."""
+    """Let tensor `target` be the box of what `whole` holds as a tensor of shape `full`; copied where that has a place."""
     boxes = box(offset, shape, full)
     cut = [axis for axis, extent in enumerate(full) if shape[axis] != extent]
     if len(boxes) > 1 and len(cut) == 1 and whole.is_dense:
         plane = _as_plane(full, cut[0])
         whole = builder.reshaped(whole, fold_shape(plane))
         boxes = box((0, offset[cut[0]] * plane[1] // full[cut[0]]), _as_plane(shape, cut[0]), plane)
-    folded = fold_shape(builder.tensor(target).shape)
-    if len(boxes) == 1:
+    if len(boxes) == 1 and not builder.has_place(target):
+        folded = fold_shape(builder.tensor(target).shape)
         builder.alias(target, builder.reshaped(crop(whole, boxes[0].offset, boxes[0].shape), folded))
         return
     height, width, depth = boxes[0].shape
-    packed = builder.temporary("slice", (height * len(boxes), width, depth), whole.element)
-    for i, part in enumerate(boxes):
-        builder.copy(crop(whole, part.offset, part.shape), crop(packed, (i * height, 0, 0), part.shape))
-    builder.alias(target, builder.reshaped(packed, folded))
+    with builder.output_as(target, (height * len(boxes), width, depth)) as packed:
+        for i, part in enumerate(boxes):
+            builder.copy(crop(whole, part.offset, part.shape), crop(packed, (i * height, 0, 0), part.shape))
 
 
 def _split(builder: Builder, op: Op, source: int, axis: int, sizes: Sequence[int]) -> None:

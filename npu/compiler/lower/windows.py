@@ -33,6 +33,9 @@ _MOST_ROWS = 64
 _MOST_ELEMENTS = 1 << 12
 """Its most rows times columns, with their dilations."""
 
+_MOST_TIMES = 8
+"""So many times the elements of a kernel is the most that one with zeros has: more take longer than windows of their own."""
+
 
 @dataclass(frozen=True, slots=True)
 class SlidingWindow:
@@ -188,6 +191,23 @@ def fold_columns(window: SlidingWindow, values: npt.NDArray[np.int16]) -> Weight
         replace(padding, left=left, right=right),
     )
     return made, folded.reshape(*folded.shape[:3], -1)
+
+
+def with_zeros(window: SlidingWindow, values: npt.NDArray[np.int16], most: int) -> WeightedWindow | None:
+    """The same with dilations of `most` at most, and zeros between the weights. None where it is so, or would be too large."""
+    kernel = window.kernel
+    dilations = kernel.dilation_y, kernel.dilation_x
+    said = [max(one for one in range(1, most + 1) if dilation % one == 0) for dilation in dilations]
+    apart = [dilation // one for dilation, one in zip(dilations, said, strict=True)]
+    if apart == [1, 1]:
+        return None
+    height, width = ((size - 1) * step + 1 for size, step in zip(values.shape[1:3], apart, strict=True))
+    if height > _MOST_ROWS or height * width > min(_MOST_ELEMENTS, _MOST_TIMES * kernel.height * kernel.width):
+        return None
+    stretched = np.zeros((len(values), height, width, values.shape[3]), values.dtype)
+    stretched[:, :: apart[0], :: apart[1]] = values
+    made = replace(kernel, height=height, width=width, dilation_y=said[0], dilation_x=said[1])
+    return replace(window, kernel=made), stretched
 
 
 def rows_to_depth(builder: Builder, window: SlidingWindow, values: npt.NDArray[np.int16]) -> WeightedWindow:
