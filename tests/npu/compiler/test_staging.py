@@ -182,3 +182,35 @@ def test_copies_get_a_little_more_where_encoded_weights_are_longer_than_expected
     scarce = npu.time_model(npu.compile(content, session=session).content, session=session).report.totals
     assert enough.npu_cycles < 0.995 * scarce.npu_cycles
     assert enough.sram_bytes < 1.15 * scarce.sram_bytes
+
+
+def few_values_then_many_weights() -> bytes:
+    """A convolution over an image of one channel, and all of its result times weights of four classes."""
+    b, rng = ModelBuilder(), np.random.default_rng(4)
+    x = b.input((1, 50, 40, 1), DType.INT8, scale=0.05)
+    kernel = b.constant(rng.integers(-127, 128, (8, 10, 8, 1)).astype(np.int8), scale=[0.01] * 8, zero_point=[0] * 8, axis=0)
+    options = at.Conv2DOptions(at.Padding.SAME, 2, 2)
+    mid = b.op("CONV_2D", [x, kernel, -1], (1, 25, 20, 8), DType.INT8, 0.5, attributes=options)
+    weights = b.constant(rng.integers(-127, 128, (4, 4000)).astype(np.int8), scale=0.01)
+    b.output(b.op("FULLY_CONNECTED", [mid, weights, None], (1, 4), DType.INT8, 0.9, attributes=at.FullyConnectedOptions()))
+    return b.build()
+
+
+def test_copies_may_take_more_than_maps_leave_free_where_that_saves_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights are copied while the convolution runs, beside whose maps nothing is free; four rows have as many zeros."""
+    content, hardware = few_values_then_many_weights(), Hardware("ethos-u55-128")
+    copied, usage = copies(content, hardware)
+    assert copied > 16 * 1024
+    faster = npu.time_model(npu.compile(content, "ethos-u55-128").content).report.totals.npu_cycles
+    monkeypatch.setattr(price_copies, "_MORE_BYTES", ())
+    none, least = copies(content, hardware)
+    assert none == 0
+    assert usage.arena_bytes < least.arena_bytes + 24 * 1024
+    assert faster < 0.8 * npu.time_model(npu.compile(content, "ethos-u55-128").content).report.totals.npu_cycles
+
+
+def test_nothing_is_copied_where_all_constants_must_pass_the_same_port() -> None:
+    """A kernel that reads its own in place keeps copies from it: all take as long as they have bytes, whoever reads them."""
+    copied, usage = copies(connected(58, 256, 128, 64, 1), Hardware("ethos-u55-128"))
+    assert copied < 1024
+    assert usage.arena_bytes < 1024

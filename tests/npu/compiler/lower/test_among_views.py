@@ -12,9 +12,11 @@ import npu
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op, Tensor
+from npu.isa.operations import KernelOperation
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 
+from tests.support.builder import ModelBuilder
 from tests.support.litert import random_inputs, run_reference
 from tests.support.operator_cases import CASES as CASES_OF_CPU
 from tests.support.operator_placement import REASONS
@@ -87,3 +89,15 @@ def test_an_operator_among_views_is_exact(name: str) -> None:
         found = npu.run(npu.compile(content, target="ethos-u55-128").content, inputs).outputs
         for ours, theirs in zip(found, run_reference(content, inputs, fully_connected="npu"), strict=True):
             np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_box_in_two_pieces_is_copied_into_its_place_at_once() -> None:
+    b = ModelBuilder()
+    x = b.input((2, 11, 33, 16), DType.INT8, scale=0.1)
+    begin, size = (b.constant(np.array(values, np.int32)) for values in ((0, 1, 0, 0), (-1, 10, -1, -1)))
+    b.output(b.op("SLICE", [x, begin, size], (2, 10, 33, 16), DType.INT8, 0.1, attributes=at.SliceOptions()))
+    content = b.build()
+    inputs, compiled = random_inputs(content, 1), npu.compile(content, target="ethos-u55-128")
+    (partition,) = compiled.compiled_model.partitions
+    assert sum(isinstance(operation, KernelOperation) for operation in partition.operations) == 1
+    np.testing.assert_array_equal(npu.run(compiled.content, inputs).outputs[0], inputs[0][:, 1:])

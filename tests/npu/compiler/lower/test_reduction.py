@@ -1,4 +1,4 @@
-"""REDUCE_MAX and REDUCE_MIN over many elements: in two poolings whose channels are at work, equal to the reference kernels."""
+"""Reductions of many elements, whose channels are at work: the largest in two poolings, sums by convolutions with ones."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import npu
 from npu.compiler.lower.reduction import _parts
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
+from npu.isa.operations import Convolution, KernelOperation
 
 from tests.support.builder import ModelBuilder
 from tests.support.litert import run_reference
@@ -37,3 +38,36 @@ def test_the_result_is_that_of_the_reference(kind: str, shape: tuple[int, ...]) 
     result = npu.run(content, [given], "ethos-u55-128")
     assert np.array_equal(result.outputs[0], run_reference(content, [given])[0])
     assert result.report.operators[0].placement == "npu"
+
+
+def over_channels(kind: str, dtype: DType, shape: tuple[int, ...], *, keep_dims: bool) -> bytes:
+    """A mean or sum of the last axis, of values of which all together do not saturate."""
+    b, zero = ModelBuilder(), 3 if dtype is DType.INT8 else 120
+    x = b.input(shape, dtype, scale=0.1, zero_point=zero)
+    axes = b.constant(np.array([len(shape) - 1], np.int32))
+    out = (*shape[:-1], 1) if keep_dims else shape[:-1]
+    scale = 0.013 if kind == "MEAN" else 0.7
+    b.output(b.op(kind, [x, axes], out, dtype, scale, zero + 1, attributes=at.ReducerOptions(keep_dims=keep_dims)))
+    return b.build()
+
+
+@pytest.mark.parametrize("keep_dims", [False, True])
+@pytest.mark.parametrize("shape", [(1, 20, 20, 80), (1, 49, 192), (2, 9, 7, 33), (1, 3, 5, 2), (64, 48)], ids=str)
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("kind", ["MEAN", "SUM"])
+def test_sums_over_channels_are_those_of_the_reference(
+    kind: str, dtype: DType, shape: tuple[int, ...], *, keep_dims: bool
+) -> None:
+    content, low = over_channels(kind, dtype, shape, keep_dims=keep_dims), 0 if dtype is DType.UINT8 else -128
+    given = np.random.default_rng(2).integers(low, low + 256, shape).astype(dtype.numpy)
+    given[..., : shape[-1] // 3] = low + 255
+    expected = npu.run(content, [given], profile="xnnpack").outputs[0]  # SUM of LiteRT is none: docs/exactness.md
+    for target in ("ethos-u55-32", "ethos-u55-256", "ethos-u65-512"):
+        np.testing.assert_array_equal(npu.run(content, [given], target).outputs[0], expected)
+
+
+def test_many_channels_are_added_up_by_a_convolution() -> None:
+    """A pooling looks at one after the other."""
+    (partition,) = npu.compile(over_channels("MEAN", DType.INT8, (1, 20, 20, 80), keep_dims=True)).compiled_model.partitions
+    kernels = [operation for operation in partition.operations if isinstance(operation, KernelOperation)]
+    assert [type(kernel) for kernel in kernels] == [Convolution]

@@ -219,6 +219,28 @@ def test_columns_of_a_stride_become_channels_without_a_copy(
     assert step.ifm.shape == ((32, width // stride, 3 * stride) if folded != kernel else (32, width, 3))
 
 
+@pytest.mark.parametrize(
+    ("channels", "dilation", "kernels"),
+    [
+        (16, 4, [(3, 2)]),  # the first and the last of three elements, at the hardware's largest dilation
+        (16, 3, [(4, 1)]),
+        (16, 16, [(2, 2)] * 8),  # zeros would be most of the work
+    ],
+)
+def test_far_dilations_become_zeros_where_the_estimate_is_less(
+    channels: int, dilation: int, kernels: list[tuple[int, int]]
+) -> None:
+    b = ModelBuilder()
+    x = b.input((1, 1, 512, channels), DType.INT8, scale=0.05)
+    weights = np.ones((channels, 1, 2, channels), np.int8)
+    kernel = b.constant(weights, scale=[0.01] * channels, zero_point=[0] * channels, axis=0)
+    options = at.Conv2DOptions(Padding.SAME, 1, 1, at.FusedActivation.NONE, dilation, 1)
+    b.output(b.op("CONV_2D", [x, kernel, -1], (1, 1, 512, channels), DType.INT8, 0.1, attributes=options))
+    steps = _convolutions(b.graph(), BlockChooser(variant()))
+    assert [(step.kernel.width, step.kernel.dilation_x) for step in steps] == kernels
+    assert all(step.weights.values.sum() == 2 * channels**2 for step in steps)
+
+
 def test_a_border_of_columns_is_copied_without_one_of_rows() -> None:
     b = ModelBuilder()
     x = b.input((1, 64, 63, 1), DType.INT8, scale=0.05)
