@@ -288,5 +288,5 @@ class StepRooms:
         """
         peak, least = self._peak, self._least
         if copies_bytes is not None:
-            peak, least = max(min(peak + copies_bytes, self._budget), peak), 0
+            peak, least = peak + copies_bytes, 0
         return [[max(peak - used, least) for used in row] for row in self._usage]

@@ -36,7 +36,7 @@ class Fit:
     """A model on a board: it fits if it compiles and nothing is `missing`.
 
     `figures` has the columns of a sweep's results. `arena_bytes` of `arena_limit_bytes` are taken (of the NPU's own memory,
-    where it has one); `least_arena_bytes`, if asked, is the smallest limit that was found to take no more cycles.
+    where it has one); `least_arena_bytes`, if asked, is what the smallest plan found takes that has no more cycles.
     """
 
     model: str
@@ -110,7 +110,7 @@ def _answer(question: _Question | None) -> tuple[PointRow, int | None]:
 
 
 def _least_arena(question: _Question, best: PointRow) -> int:
-    """The smallest limit found that takes as many cycles as the board's: the interval in which it lies is halved."""
+    """What the smallest plan found takes that has as few cycles as the board's: the interval of limits is halved."""
     low, high = 0, min(_fast_bytes(question.point, best), question.arena_limit_bytes)
     for _ in range(_PROBES):
         middle = (low + high) // 2 // 16 * 16 if low else high * 15 // 16 // 16 * 16  # most models have no slack at all

@@ -159,8 +159,8 @@ def test_every_command_is_stepped_once_and_gives_what_operations_give(debugger: 
 
 def test_commands_say_what_they_did(debugger: Debugger) -> None:
     commands = DebuggerCommands(debugger)
-    assert commands.run("step 3") == "operation 3 of 44"
-    assert commands.run("back") == "operation 2 of 44"
+    assert commands.run("step 3") == "operation 3 of 45"
+    assert commands.run("back") == "operation 2 of 45"
     assert commands.run("break operator 3") == "stops at operator 3"
     assert commands.run("continue").endswith(": operator 3")
     assert commands.run("set 1:0x10=0102ff") == "1:0x10 is 0102ff"
@@ -169,10 +169,10 @@ def test_commands_say_what_they_did(debugger: Debugger) -> None:
     assert commands.run("break value 1:0x10=-1").endswith("1:0x10 becomes 255")
     assert commands.run("command").startswith("NPU_")
     assert commands.run("block").startswith("operation ")
-    assert commands.run("goto 2") == "operation 2 of 44"
+    assert commands.run("goto 2") == "operation 2 of 45"
     commands.run("goto 44")
-    assert commands.run("back 50") == "operation 0 of 44"
-    assert commands.run("step 50") == "operation 44 of 44"
+    assert commands.run("back 50") == "operation 0 of 45"
+    assert commands.run("step 50") == "operation 45 of 45"
 
 
 def test_the_help_names_every_command_and_fits_a_small_terminal(debugger: Debugger) -> None:
@@ -253,20 +253,20 @@ def test_the_screen_shows_where_it_stands(debugger: Debugger) -> None:
             return first, str(app.query_one("#message").render())
 
     shown, refused = asyncio.run(drive())
-    assert "operation 11 of 44" in shown
+    assert "operation 12 of 45" in shown
     assert "Convolution" in shown
     assert refused.startswith("commands are step, block")
 
 
 DIALOGUE = (
     (b"s steps", b"s"),
-    (b"operation 1 of 44", b"/break operator 3\r"),
+    (b"operation 1 of 45", b"/break operator 3\r"),
     (b"stops at operator 3", b"c"),
-    (b"operation 6 of 44: operator 3", b"mm"),
-    (b"IFM of operation 6, channel 0 of 16", b"/set 1:0=7f\r"),
+    (b"operation 7 of 45: operator 3", b"mm"),
+    (b"IFM of operation 7, channel 0 of 16", b"/set 1:0=7f\r"),
     (b"values -128 to 127", b"s"),
-    (b"operation 7 of 44", b"bb"),
-    (b"operation 5 of 44", b"q"),
+    (b"operation 8 of 45", b"bb"),
+    (b"operation 6 of 45", b"q"),
 )
 """What the screen must show, one after the other, and what is typed then."""
 
