@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
+from functools import partial
 
 from npu.compiler.ir import View
 from npu.compiler.lower.builder import Builder
@@ -39,17 +40,27 @@ def _largest(builder: Builder, op: Op, view: View) -> View:
     for outer, extent, inner in axis_groups(shape, axes):
         if extent > MAX_EXTENT:
             raise builder.error(op, f"must compare at most {MAX_EXTENT} elements behind each other, got {extent}")
-        for part, behind in _parts(extent, inner):
-            target = builder.temporary("largest", (outer, 1, behind), view.element)
-            builder.pool(builder.reshaped(view, (outer, part, behind)), target, PoolingMode.MAX, kernel=KernelWindow(1, part))
-            view = target
+        target = builder.temporary("largest", (outer, 1, inner), view.element)
+        builder.make_cheapest([partial(_pool, builder, view, target, parts) for parts in _ways(extent, inner)])
+        view = target
     return view
 
 
-def _parts(extent: int, inner: int) -> Iterator[tuple[int, int]]:
-    """How many elements are compared at a time, and how many lie behind each other then, so that channels are at work.
+def _pool(builder: Builder, view: View, target: View, parts: Sequence[tuple[int, int]]) -> None:
+    """Compare so many elements at a time, of which so many lie behind each other then."""
+    outer = target.shape[0]
+    for number, (part, behind) in enumerate(parts, 1):
+        is_last = number == len(parts)
+        made = target if is_last else builder.temporary("largest", (outer, 1, behind), view.element)
+        builder.pool(builder.reshaped(view, (outer, part, behind)), made, PoolingMode.MAX, kernel=KernelWindow(1, part))
+        view = made
 
-    One pooling over all of them compares one channel's elements one by one if `inner` is 1.
+
+def _ways(extent: int, inner: int) -> list[list[tuple[int, int]]]:
+    """How many elements may be compared at a time, and how many lie behind each other then, the fewest steps first.
+
+    One pooling over all of them compares one channel's elements one by one if `inner` is 1; two about as long as each other
+    fetch least at a time.
     """
     divisors = [number for number in range(1, math.isqrt(extent) + 1) if extent % number == 0]
     splits = [split for number in divisors for split in (number, extent // number) if split * inner <= MAX_EXTENT or split == 1]
@@ -57,12 +68,14 @@ def _parts(extent: int, inner: int) -> Iterator[tuple[int, int]]:
     def steps(split: int) -> int:
         return extent // split * -(-split * inner // _CHANNELS) + split * -(-inner // _CHANNELS)
 
-    split = min(splits, key=steps)
+    likely = min(splits, key=steps), min(splits, key=lambda split: abs(split - extent // split))
+    return [_parts(extent, inner, split) for split in dict.fromkeys(likely)]
+
+
+def _parts(extent: int, inner: int, split: int) -> list[tuple[int, int]]:
     if 1 < split < extent:
-        yield extent // split, split * inner
-        yield split, inner
-    else:
-        yield extent, inner
+        return [(extent // split, split * inner), (split, inner)]
+    return [(extent, inner)]
 
 
 def _complement(builder: Builder, view: View) -> View:
