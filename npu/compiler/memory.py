@@ -270,18 +270,17 @@ class StepRooms:
         works, variant = [node.steps for node in nodes], planner.variant
         lifetimes, sharing = planner.sharing(works)
         groups = shared_spans(lifetimes, sharing)
-        usage, budget = live_bytes(list(groups.values()), lifetimes.events), arena_budget(variant)
+        usage = live_bytes(list(groups.values()), lifetimes.events)
         least = max(usage, default=0) // _NEGLIGIBLE_SHARE
         if variant.memory_mode.has_separate_cache:
-            budget = variant.memory_mode.arena_cache_bytes
-            least = min(2 * LARGEST_SLICE_BYTES, budget // _STAGING_SHARE)
+            least = min(2 * LARGEST_SLICE_BYTES, variant.memory_mode.arena_cache_bytes // _STAGING_SHARE)
             groups = {buffer: span for buffer, span in groups.items() if not isinstance(buffer, int)}
             usage = live_bytes(list(groups.values()), lifetimes.events)
         self._usage = [usage[start : start + len(steps)] for steps, start in zip(works, lifetimes.starts, strict=False)]
-        self._peak, self._budget, self._least = max(usage, default=0), budget, least
+        self._peak, self._least = max(usage, default=0), least
 
     def beyond(self, copies_bytes: int | None) -> list[list[int]]:
-        """The rooms where copies may take `copies_bytes` beyond the maps' peak.
+        """The rooms where copies may take `copies_bytes` beyond the maps' peak, whether the memory has them or not.
 
         With None about as many as do not raise it. A fast memory that is the NPU's alone has room for two slices then, for
         nobody else uses what they would save.
