@@ -25,7 +25,7 @@ from npu.layouts import MapShape, dense_steps
 from npu.machine.kernels import rows as r
 from npu.machine.output_unit import element_cycles
 from npu.machine.parameters import PORT_NUMBERS, burst_bytes, machine_rows, port_rows, working_ublock
-from npu.machine.rules import ceil_div, ifm_block_depth, kernel_group, round_up, sub_kernel
+from npu.machine.rules import ARRAY_CHANNELS, ceil_div, ifm_block_depth, kernel_group, round_up, sub_kernel
 from npu.memo import cached_property
 from npu.numerics.arrays import Ints
 from npu.records import dataclass, replace
@@ -46,7 +46,7 @@ _NO_PADDING = IfmPadding()
 _FEWEST_FETCHES = 64
 """Room for those of most blocks: to hand over a new one takes longer than a search."""
 
-_PADDING_BYTES = 0.1
+PADDING_BYTES = 0.1
 """Bytes of a compressed zero among the zeros that fill up the input channels."""
 
 
@@ -102,8 +102,8 @@ class BlockProblem(BufferProblem):
         taps = self.kernel.height * self.kernel.width
         if self.work is Work.DEPTHWISE:
             return float(round_up(taps, kernel_group(1))) * self.weight_bytes + RECORD_BYTES
-        filled = round_up(self.ifm_depth, 8) - self.ifm_depth
-        return float(taps * (self.ifm_depth * self.weight_bytes + filled * _PADDING_BYTES)) + RECORD_BYTES
+        filled = -self.ifm_depth % ARRAY_CHANNELS
+        return float(taps * (self.ifm_depth * self.weight_bytes + filled * PADDING_BYTES)) + RECORD_BYTES
 
 
 class BlockSearch:
@@ -233,4 +233,4 @@ def multiplying_steps(problem: BlockProblem) -> int:
         for y in range(0, kernel.height, most_y)
         for x in range(0, kernel.width, most_x)
     )
-    return int(steps * (ceil_div(problem.ifm_depth, 8) if _is_part_kernel(problem) else _depth_slices(problem)))
+    return int(steps * (ceil_div(problem.ifm_depth, ARRAY_CHANNELS) if _is_part_kernel(problem) else _depth_slices(problem)))

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from npu.compiler.allocate import ALIGNMENT
 from npu.compiler.block_config import BlockChoice
+from npu.compiler.block_estimate import PADDING_BYTES
 from npu.compiler.ir import StepWeights, WindowStep
 from npu.compiler.kernels.counts import ROWS, VALUES, count_values
 from npu.digests import blake2b
@@ -17,17 +18,14 @@ from npu.isa.families import family_of
 from npu.isa.family import WeightUse
 from npu.isa.scale_records import RECORD_BYTES
 from npu.isa.weight_stream.encode import Encoder
-from npu.machine.rules import kernel_group
+from npu.machine.rules import ARRAY_CHANNELS, kernel_group
 from npu.records import dataclass
-
-_CHANNELS_TOGETHER = 8
-"""Channels of input and output that a weight stream has together."""
 
 _CODE_OVERHEAD = 1.03
 """Bytes of a compressed stream relative to the entropy of its weights."""
 
-_FILLED_INPUT, _FILLED_OUTPUT = 0.1, 0.2
-"""Bytes of a compressed zero among those that fill up the input channels, or taps, and the output channels, in the mean."""
+_OUTPUT_PADDING_BYTES = 0.2
+"""Bytes of a compressed zero among those that fill up the output channels, in the mean of networks."""
 
 _DENSITY_STEP = 1 / 8
 """Densities are rounded to this, so that layers of the same shape need one choice of a block."""
@@ -210,10 +208,10 @@ def _filled_bytes(outputs: int, height: int, width: int, inputs: int, *, is_dept
     """Expected bytes of the zeros that fill up channels and, of a depthwise convolution, the elements of the kernel."""
     taps = height * width
     if is_depthwise:
-        return outputs * float(-taps % kernel_group(1)) * _FILLED_INPUT
-    filled = -inputs % _CHANNELS_TOGETHER
-    more = (-outputs % _CHANNELS_TOGETHER) * taps * (inputs + filled)
-    return outputs * taps * filled * _FILLED_INPUT + more * _FILLED_OUTPUT
+        return outputs * float(-taps % kernel_group(1)) * PADDING_BYTES
+    filled = -inputs % ARRAY_CHANNELS
+    more = (-outputs % ARRAY_CHANNELS) * taps * (inputs + filled)
+    return outputs * taps * filled * PADDING_BYTES + more * _OUTPUT_PADDING_BYTES
 
 
 def _stream_key(channels: slice, choice: BlockChoice, step: WindowStep) -> tuple[object, ...]:

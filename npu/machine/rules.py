@@ -10,6 +10,9 @@ from typing import Any
 SUB_KERNEL = 8
 """The MAC array walks kernels in pieces of at most 8x8 (dilated)."""
 
+ARRAY_CHANNELS = 8
+"""Channels of the IFM that the MAC array takes together, and a weight stream has together; of the OFM, too, in a stream."""
+
 _SMALL_SUB_KERNEL = 4
 """The same when an operation asks for the decomposition into 4x4."""
 

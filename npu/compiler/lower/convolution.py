@@ -30,6 +30,7 @@ from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Op, Quantization, Tensor
 from npu.isa.operations import INT8, INT16, UINT8, IfmPadding, KernelWindow, Rounding
 from npu.layouts import BRICK_DEPTH
+from npu.machine.rules import ARRAY_CHANNELS
 from npu.records import replace
 
 Carried: TypeAlias = Sequence[tuple[int, int]]
@@ -163,13 +164,9 @@ def _stacks(
 
 
 def _may_stack_columns(values: npt.NDArray[np.int16], window: SlidingWindow) -> bool:
-    """Whether columns that are near may become channels: the MAC array takes eight at a time, of which there are fewer."""
+    """Whether columns that are near may become channels, of which there are fewer than the MAC array takes together."""
     kernel, depth = window.kernel, window.ifm.shape[2]
-    return kernel.width > 1 and kernel.dilation_x == 1 and depth < _ARRAY_CHANNELS and values.shape[3] == depth
-
-
-_ARRAY_CHANNELS = 8
-"""Input channels that the MAC array takes together."""
+    return kernel.width > 1 and kernel.dilation_x == 1 and depth < ARRAY_CHANNELS and values.shape[3] == depth
 
 
 def _groups(ifm: View, ofm: View, weights: StepWeights, *, is_depthwise: bool) -> Iterator[tuple[View, View, StepWeights]]:

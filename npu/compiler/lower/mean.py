@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from npu.compiler.ir import StepWeights, View
-from npu.compiler.lower.activation_tables import ELEMENTS, Quantized
+from npu.compiler.lower.activation_tables import Quantized
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.geometry import fold_shape, images
+from npu.compiler.lower.geometry import images
 from npu.compiler.lower.memory import constant_values
 from npu.compiler.lower.quantize import register_scale, rule_a
 from npu.graph.graph import Op
@@ -57,38 +57,26 @@ _MOST_SUMS = 1 << 20
 
 
 def _lower(builder: Builder, op: Op, factor: Callable[[Scale, int], Scale]) -> None:
-    source = op.inputs[0]
+    source, finish = op.inputs[0], builder.finish(op)
     ifm, kernel, out, batch = _windows(builder, op)
-    has_channels = _is_over_channels(builder, op)
-    if has_channels:
-        height, width, _ = builder.input(source).shape
-        out = (height, width, 1)
-    finish = builder.finish(op)
-    final = fold_shape(builder.tensor(finish.tensor).shape)
-    ofm = builder.result(finish) if final == out else builder.temporary("mean", out, finish.element)
-    ofm = replace(ofm, zero_point=finish.zero_point)
     ratio = register_scale(float(builder.scale(source)) / float(builder.scale(op.outputs[0])))
     scale = factor(ratio, kernel.height * kernel.width)
 
     def pool() -> None:
-        target = builder.reshaped(ofm, (ifm.shape[0], 1, 1)) if has_channels else ofm
-        for x, y in zip(images(ifm, batch), images(target, batch), strict=True):
-            builder.pool(x, y, PoolingMode.AVERAGE, finish=finish, scale=scale, kernel=kernel, rounding=Rounding.DOUBLE)
+        with builder.output_as(finish.tensor, out) as target:
+            ofm = replace(target, zero_point=finish.zero_point, element=finish.element)
+            for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
+                builder.pool(x, y, PoolingMode.AVERAGE, finish=finish, scale=scale, kernel=kernel, rounding=Rounding.DOUBLE)
 
     def convolve() -> None:
         whole = builder.input(source, builder.zero_point(source))
-        weights = StepWeights(
-            values=np.ones((1, 1, 1, whole.shape[2]), np.int16),
-            biases=np.zeros(1, np.int64),
-            scales=np.array([scale.scale], np.uint32),
-            shifts=np.array([scale.shift], np.uint8),
-        )
-        builder.convolve(whole, ofm, weights, finish=finish)
+        height, width, depth = whole.shape
+        ones = StepWeights.unbiased(np.ones((1, 1, 1, depth), np.int16), scale)
+        with builder.output_as(finish.tensor, (height, width, 1)) as target:
+            ofm = replace(target, zero_point=finish.zero_point, element=finish.element)
+            builder.convolve(whole, ofm, ones, finish=finish)
 
-    builder.make_cheapest([pool, convolve] if has_channels else [pool])
-    if final != out:
-        stored = replace(builder.reshaped(ofm, final), element=ELEMENTS[builder.tensor(finish.tensor).dtype])
-        builder.alias(finish.tensor, stored)
+    builder.make_cheapest([pool, convolve] if _is_over_channels(builder, op) else [pool])
 
 
 def _is_over_channels(builder: Builder, op: Op) -> bool:

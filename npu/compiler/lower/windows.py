@@ -2,6 +2,9 @@
 
 Along an axis every n-th output is made by a window of its own, over every m-th row (or column) of the input: maps have any
 pitch. So a dilation of 6 becomes three windows with a dilation of 2, and each output of a stride of 4 a window by itself.
+
+Or one window over another view of the same map: columns, as many as the stride has, are one column with their channels; those
+that a window stands on lie behind one another; a far dilation is a near one with zeros between the weights.
 """
 
 from __future__ import annotations

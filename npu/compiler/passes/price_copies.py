@@ -21,8 +21,7 @@ _SHARES = (0, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
 """Bytes for copies that are tried, by those that copies take where nothing bounds them."""
 
 _MORE_BYTES = (8192, 16384, 32768, 65536)
-"""For copies that are tried beyond what maps leave free where they take most: constants there are read in place, or in small
-slices."""
+"""The same beyond what maps leave free where they take most: constants there are read in place, or in small slices."""
 
 _UNSURE = 1.02
 """Plans with a bound take so much longer than estimated, relative to the one without."""
@@ -67,21 +66,16 @@ def _worthwhile(state: State, maker: JobMaker) -> int | None:
 
     free = _plan(maker, None)
     best, chosen, maps_bytes = cost(free.cycles, free.bytes), None, free.maps.bytes
-    for share in _SHARES if free.bytes > maps_bytes else ():
-        copies_bytes = int(share * (free.bytes - maps_bytes))
-        if best <= cost(free.cycles, maps_bytes + copies_bytes) * _UNSURE:
-            break  # not even if it took no more cycles
+    copied = free.bytes - maps_bytes
+    fewer = [(int(share * copied), free.cycles) for share in _SHARES] if copied else []
+    more = [(copies_bytes, maker.least_cycles) for copies_bytes in _MORE_BYTES if copies_bytes > copied]
+    for copies_bytes, least_cycles in (*fewer, *more):
+        if best <= cost(least_cycles, maps_bytes + copies_bytes) * _UNSURE:
+            continue  # not even if it took no more cycles
         plan = _plan(maker, copies_bytes)
         own = cost(plan.cycles, plan.bytes) * _UNSURE
         if own < best:
             best, chosen = own, copies_bytes
-    for copies_bytes in _MORE_BYTES:
-        size = maps_bytes + copies_bytes
-        if size > free.bytes and best > cost(maker.least_cycles, size) * _UNSURE:
-            plan = _plan(maker, copies_bytes)
-            own = cost(plan.cycles, plan.bytes) * _UNSURE
-            if own < best:
-                best, chosen = own, copies_bytes
     return chosen
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu.machine.rules import ARRAY_CHANNELS as LANES
 from npu.native import types as ty
 from npu.native.kernel import IrValue, intrinsic, keep, kernel
 
 DEPTH_FIRST = 0
 PART_KERNEL_FIRST = 1
 DEPTHWISE = 2
-LANES = 8
-"""IFM channels that real hardware takes together."""
 TO_SYMBOLS, TO_WEIGHTS, TO_GROUPS = range(3)
 GROUP = 16
 NO_BYTE = -2
