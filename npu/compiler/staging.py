@@ -55,34 +55,23 @@ class TransferPlan:
 
 
 class _ConstantsPort:
-    """What passes the port of the constants, by the estimate: copies, and kernels that read constants in place.
+    """What passes the port of the constants, by the estimate: copies, behind what a running kernel reads in place.
 
-    `engine_free` is when the last copy has passed it, `ends` when each is there, `ready[event]` when that of a job is.
+    `engine_free` is when the last copy has passed it, `ends` when each is there, `ready[event]` when that of a job is; `owed`
+    are cycles of reading of the kernel that runs.
     """
 
     def __init__(self, port: PortRate) -> None:
-        self.engine_free, self.ends, self.ready = 0.0, [0.0] * port.copies, dict[int, float]()
-        self._owed = 0.0
+        self.engine_free, self.ends, self.ready, self.owed = 0.0, [0.0] * port.copies, dict[int, float](), 0.0
 
     def copy(self, use: int, cycles: tuple[float, float], begin: float, start: float, end: float) -> None:
-        """A copy for job `use`, not before `begin`. A kernel that runs from `start` to `end` may still read constants."""
+        """A copy for job `use`, not before `begin`; a kernel runs from `start` to `end`."""
         begin, (read, there) = max(self.engine_free, begin), cycles
-        if self._owed and begin < end:
-            begin += self._owed * (end - begin) / (end - start)
-            self._owed = 0.0
+        if self.owed and begin < end:
+            begin += self.owed * (end - begin) / (end - start)
+            self.owed = 0.0
         self.engine_free, self.ready[use] = begin + read, begin + there
         self.ends.append(begin + there)
-
-    def kernel(self, start: float, cycles: float, read: float) -> float:
-        """Cycles of a kernel that reads constants in place for so many: it and copies under way keep each other."""
-        shared = min(max(self.engine_free - start, 0.0), read)
-        self._owed = read - shared
-        if not shared:
-            return cycles
-        self.engine_free += shared
-        self.ends = [end + shared if end > start else end for end in self.ends]
-        self.ready = {use: there + shared if there > start else there for use, there in self.ready.items()}
-        return max(cycles, read + shared)
 
 
 class TransferPlanner:
@@ -137,8 +126,8 @@ class TransferPlanner:
             previous_start = max(kernel_free, traffic.ready.get(event, 0.0))
             is_left = left and job.constants is not None and job.constants.pieces in left
             cycles = _cycles_in_place(job, self._port.weights) if is_left else job.cycles
-            read = _read_bytes(job) / rate if is_left or _reads_in_place(job) else 0.0
-            kernel_free = previous_start + traffic.kernel(previous_start, cycles, read)
+            traffic.owed = _read_bytes(job) / rate if is_left or _reads_in_place(job) else 0.0
+            kernel_free = previous_start + cycles
         return TransferPlan(tuple(transfers), kernel_free)
 
 

@@ -9,7 +9,7 @@ import npu
 from npu.compiler.lower.reduction import _ways
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
-from npu.isa.operations import Convolution, KernelOperation
+from npu.isa.operations import Convolution, KernelOperation, Pooling
 
 from tests.support.builder import ModelBuilder
 from tests.support.litert import random_inputs, run_reference
@@ -39,6 +39,17 @@ def test_the_result_is_that_of_the_reference(kind: str, shape: tuple[int, ...]) 
     result = npu.run(content, [given], "ethos-u55-128")
     assert np.array_equal(result.outputs[0], run_reference(content, [given])[0])
     assert result.report.operators[0].placement == "npu"
+
+
+def test_far_windows_are_pooled_twice_where_the_memory_is_slow() -> None:
+    """Many channels keep the array busy either way, but 1,600 elements at a time take long to fetch behind a cache."""
+    b = ModelBuilder()
+    x = b.input((1, 40, 40, 64), DType.UINT8, scale=0.1)
+    axes = b.constant(np.array([1, 2], np.int32))
+    b.output(b.op("REDUCE_MAX", [x, axes], (1, 1, 1, 64), DType.UINT8, 0.1, attributes=at.ReducerOptions(keep_dims=True)))
+    (partition,) = npu.compile(b.build(), target="ethos-u65-256").compiled_model.partitions
+    widths = [operation.kernel.width for operation in partition.operations if isinstance(operation, Pooling)]
+    assert [width for width in widths if width > 1] == [40, 40]
 
 
 def over_channels(kind: str, dtype: DType, shape: tuple[int, ...], *, keep_dims: bool) -> bytes:
