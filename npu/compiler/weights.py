@@ -24,8 +24,8 @@ from npu.records import dataclass
 _CODE_OVERHEAD = 1.03
 """Bytes of a compressed stream relative to the entropy of its weights."""
 
-_OUTPUT_PADDING_BYTES = 0.2
-"""Bytes of a compressed zero among those that fill up the output channels, in the mean of networks."""
+_OTHER_PADDING_BYTES = 0.2
+"""As `PADDING_BYTES`, of the zeros that fill up output channels, or the elements of a depthwise kernel."""
 
 _DENSITY_STEP = 1 / 8
 """Densities are rounded to this, so that layers of the same shape need one choice of a block."""
@@ -208,10 +208,10 @@ def _filled_bytes(outputs: int, height: int, width: int, inputs: int, *, is_dept
     """Expected bytes of the zeros that fill up channels and, of a depthwise convolution, the elements of the kernel."""
     taps = height * width
     if is_depthwise:
-        return outputs * float(-taps % kernel_group(1)) * PADDING_BYTES
+        return outputs * float(-taps % kernel_group(1)) * _OTHER_PADDING_BYTES
     filled = -inputs % ARRAY_CHANNELS
     more = (-outputs % ARRAY_CHANNELS) * taps * (inputs + filled)
-    return outputs * taps * filled * PADDING_BYTES + more * _OUTPUT_PADDING_BYTES
+    return outputs * taps * filled * PADDING_BYTES + more * _OTHER_PADDING_BYTES
 
 
 def _stream_key(channels: slice, choice: BlockChoice, step: WindowStep) -> tuple[object, ...]:
