@@ -55,10 +55,11 @@ def page(cells: Sequence[tuple[float, Cell]], prices: Sequence[float], targets: 
     """The published table."""
     yield "# What a byte of SRAM is worth\n"
     price = price_copies.PRICE_OF_MEMORY
-    yield "`--optimise performance` copies weights ahead, so that kernels do not wait for them. Of a plan whose copies take about"
-    yield "what feature maps leave free, some with less room for them and some with more it takes the one whose estimated cycles"
-    yield "times its bytes to the power of a price are least. The table shows what prices give: geometric means beside Vela 5.2's files"
-    yield "for performance, in brackets the cells above 1.00. Made by"
+    yield "`--optimise performance` copies weights ahead, so that kernels do not wait for them."
+    yield "Of a plan whose copies take about what feature maps leave free, some with less room for them and some with more"
+    yield "it takes the one whose estimated cycles times its bytes to the power of a price are least."
+    yield "The table shows what prices give: geometric means beside Vela 5.2's files for performance,"
+    yield "in brackets the cells above 1.00. Made by"
     yield "`python -m benchmarks.price_of_memory --write docs/price-of-memory.md`.\n"
     small, tiny, many = price_copies.SMALL_PARTS, price_copies.TINY_PARTS, price_copies.MANY_PART
     yield f"The compiler's price is {price}: twice the memory must save {1 - 2**-price:.0%} of the cycles. Of a fast"
