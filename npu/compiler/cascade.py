@@ -7,12 +7,9 @@ with branches that meet again, as those of a residual block do, are tried where 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 
 from npu.compiler.cut_rows import CascadeSearch, CutPlan
-from npu.compiler.ir import Step
 from npu.compiler.lifetime import PlanNode
 from npu.graph.graph import Graph
 from npu.progress import Progress, counted
@@ -37,19 +34,10 @@ _NOTEWORTHY = 0.955
 """Of the peak without branches, what such a plan must have at most: packing maps and copies may take more than that."""
 _NEAR_SHARES = (1.0, 0.9)
 """Of the peak of the best plan, what others with branches are cut for: what is cut for less may end with more of both."""
-_NEARLY = 1.06
-"""Times the price of the best plan, what others may have: when everything has its place they may be better."""
-_MOST_CYCLES = 1.03
-"""Of the cycles without branches, what such a plan may take."""
-PRICE_OF_BYTES = 1 / 4
-"""A part less of the SRAM, or of the flash, is worth a quarter of that part of the cycles."""
-_STEP_BYTES = 100
+PRICE_OF_SRAM, PRICE_OF_BYTES = 1 / 4, 1 / 2
+"""A small part less of the SRAM is worth a quarter of that part of the cycles, of SRAM and flash together a half."""
+STEP_BYTES = 60
 """Of commands, in the mean of networks in stripes."""
-_ENCODED_AGAIN = 0.3
-"""Of the weights that stripes read, the part that is encoded for them alone."""
-
-_ALIKE = 1.005
-"""Of plans of which none is worth so much more than another by the estimate, the smallest is taken."""
 
 
 def fit_cache(
@@ -98,36 +86,35 @@ def _peak(plan: CutPlan) -> int:
     return plan.peak
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a plan takes, about: cycles, the arena for its maps, and encoded weights with commands."""
+
+    cycles: float
+    sram_bytes: int
+    flash_bytes: int
+
+
 def fit_least(
     graph: Graph,
     nodes: Sequence[PlanNode],
     visible: int,
-    cycles: Callable[[Sequence[Step]], float],
+    draft: Callable[[Sequence[PlanNode]], Draft],
     progress: Progress | None = None,
-) -> list[list[PlanNode]]:
-    """The nodes with cascades whose peak is about the smallest that any have, for as few cycles as that can be had; and others
-    that are about as good by the estimate.
+) -> Sequence[PlanNode]:
+    """The nodes with cascades for SIZE: of plans whose peak is about the smallest, and of what is not cut, the one worth most.
 
-    It is not below the `visible` bytes of tensors that others see.
-
-    Chains without branches give the plan whose peak times its cycles is least. Where chains have branches, and results begin in
-    front of what they are made from, plans may take less memory, and about no more cycles: then the best of these is taken.
+    No peak is below the `visible` bytes of tensors that others see. Plans of chains without branches come first; where chains
+    have branches, and results begin in front of what they are made from, smaller ones may be found.
     """
     lines = CascadeSearch(graph, nodes, _STRIPES)
-    whole = _priced(lines, lines.start, cycles).cycles
-    plain = _least(lines, _about_smallest(lines, visible, progress), cycles, whole)
+    drafts = _Drafts(draft, lines)
     branches = CascadeSearch(graph, nodes, _STRIPES, has_branches=True, has_leads=True)
-    worth = partial(_worth, encoded=int(lines.start.steps["weights"].sum()))
-    best, least = plain, plain.cycles * worth(plain.plan)
-    for plan in sorted(_smaller(branches, plain.plan.peak, visible, progress), key=worth):
-        if whole * worth(plan) < least:
-            other = _priced(branches, plan, cycles)
-            if other.cycles <= plain.cycles * _MOST_CYCLES and other.cycles * worth(plan) < least:
-                best, least = other, other.cycles * worth(plan)
-    near = dict.fromkeys(_cut_down(branches, int(best.plan.peak * share), progress) for share in _NEAR_SHARES)
-    others = [_priced(branches, plan, cycles) for plan in near if plan.peak <= best.plan.peak and plan is not best.plan]
-    most = best.cycles * worth(best.plan) * _NEARLY
-    return [best.nodes, *(other.nodes for other in others if other.cycles * worth(other.plan) <= most)]
+    plans = [(lines, plan) for plan in _about_smallest(lines, visible, progress)]
+    plans += [(branches, plan) for plan in _smaller(branches, min(plan.peak for _, plan in plans), visible, progress)]
+    best = drafts.cheapest(drafts.whole, sorted(plans, key=lambda one: one[1].peak))
+    near = [(branches, _cut_down(branches, int(best.plan.peak * share), progress)) for share in _NEAR_SHARES]
+    return drafts.cheapest(best, near).nodes
 
 
 def _about_smallest(search: CascadeSearch, budget: int, progress: Progress | None) -> Iterable[CutPlan]:
@@ -156,38 +143,46 @@ def _smaller(search: CascadeSearch, peak: int, budget: int, progress: Progress |
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Priced:
-    """A plan, its nodes, and the estimated cycles of all steps."""
+class _Drafted:
+    """A plan, its nodes, and what they take."""
 
     plan: CutPlan
-    nodes: list[PlanNode]
-    cycles: float
+    nodes: Sequence[PlanNode]
+    draft: Draft
+
+    @property
+    def price(self) -> float:
+        return _price(self.draft.cycles, self.draft.sram_bytes, self.draft.flash_bytes)
 
 
-def _priced(search: CascadeSearch, plan: CutPlan, cycles: Callable[[Sequence[Step]], float]) -> _Priced:
-    nodes = search.nodes(plan)
-    return _Priced(plan, nodes, sum(cycles(node.steps) for node in nodes))
+def _price(cycles: float, sram_bytes: int, flash_bytes: int) -> float:
+    return float(cycles * sram_bytes**PRICE_OF_SRAM * (sram_bytes + flash_bytes) ** PRICE_OF_BYTES)
 
 
-def _worth(plan: CutPlan, encoded: int) -> float:
-    """How dear a cycle of a plan is for the bytes that it takes, with weights of `encoded` bytes that all stripes read."""
-    again = max(int(plan.steps["weights"].sum()) - encoded, 0)
-    flash = encoded + _ENCODED_AGAIN * again + len(plan.steps) * _STEP_BYTES
-    return float((plan.peak * flash) ** PRICE_OF_BYTES)
+class _Drafts:
+    """Drafts of plans, each made once: searches of different kinds come to the same ones."""
 
+    def __init__(self, draft: Callable[[Sequence[PlanNode]], Draft], search: CascadeSearch) -> None:
+        self._draft = draft
+        self._known: dict[bytes, _Drafted] = {}
+        self.whole = self._of(search, search.start)
 
-def _least(search: CascadeSearch, plans: Iterable[CutPlan], cycles: Callable[[Sequence[Step]], float], whole: float) -> _Priced:
-    """The plan with the least product of peak and cycles; the smallest of those with about as little.
+    def _of(self, search: CascadeSearch, plan: CutPlan) -> _Drafted:
+        """What a plan of a search takes; the rows of every step tell it from others."""
+        key = plan.steps["ofm"]["rows"].tobytes()
+        known = self._known.get(key)
+        if known is None:
+            nodes = search.nodes(plan)
+            known = self._known[key] = _Drafted(plan, nodes, self._draft(nodes))
+        return known
 
-    Stripes take no fewer cycles than `whole` steps: what would be too much even so is not priced.
-    """
-    products, least = dict[_Priced, float](), math.inf
-    for plan in sorted(plans, key=lambda plan: plan.peak):
-        if plan.peak * whole <= least * _ALIKE:
-            priced = _priced(search, plan, cycles)
-            products[priced] = plan.peak * priced.cycles
-            least = min(least, products[priced])
-    return min((one for one in products if products[one] <= least * _ALIKE), key=lambda one: (one.plan.peak, products[one]))
+    def cheapest(self, best: _Drafted, plans: Iterable[tuple[CascadeSearch, CutPlan]]) -> _Drafted:
+        """The plan with the least price. Stripes take no fewer cycles than whole maps: what is dear even so is not drafted."""
+        whole = self.whole.draft
+        for search, plan in plans:
+            if _price(whole.cycles, plan.peak, whole.flash_bytes) < best.price:
+                best = min(best, self._of(search, plan), key=lambda one: one.price)
+        return best
 
 
 def _closest(search: CascadeSearch, budget: int, progress: Progress | None) -> CutPlan:

@@ -11,7 +11,6 @@ from npu.compiler.ir import Step
 from npu.compiler.kernels.cascades import (
     CHAIN,
     LONGEST,
-    LONGEST_WITH_BRANCHES,
     MOST_CHAINS,
     MOST_STEPS,
     SEARCH,
@@ -19,10 +18,10 @@ from npu.compiler.kernels.cascades import (
     write_best,
 )
 from npu.compiler.kernels.live_maps import AT_BEGIN, AT_END, BUFFER, BY_GRAPH, look_at_all
-from npu.compiler.kernels.stripes import MAP, STEP
+from npu.compiler.kernels.stripes import MAP, MOST_AHEAD, STEP
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.step_rows import NO_STEP, RowTable, StepTables, filled, joined
-from npu.compiler.stripes import in_stripes
+from npu.compiler.stripes import Overlap, in_stripes
 from npu.graph.graph import Graph
 from npu.numerics.arrays import Ints
 from npu.records import dataclass, replace
@@ -39,7 +38,7 @@ class StripedChain:
     first: int
     last: int
     count: int
-    is_rolling: bool
+    overlap: Overlap
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,16 +100,15 @@ class CascadeSearch:
         self._has_leads = has_leads
         self._given, self._counts = nodes, np.array(counts)
         self._hides_tensors, self._has_branches = hides_tensors, has_branches
-        longest = LONGEST_WITH_BRANCHES if has_branches else LONGEST
-        self._more = (longest - 1) * max(counts)
+        self._more = (LONGEST - 1) * max(counts)
         """Room for the maps and buffers of a cascade: all but the last one of a chain, in every stripe."""
         self._search, self._chains = np.zeros(1, SEARCH), np.zeros(MOST_CHAINS, CHAIN)
-        self._stripes, self._rows = np.empty(MOST_STEPS * max(counts), STEP), np.zeros((MOST_STEPS, 5), np.int64)
+        self._stripes, self._rows = np.empty(MOST_STEPS * (max(counts) + MOST_AHEAD), STEP), np.zeros((MOST_STEPS, 5), np.int64)
         self._trial, self._room = _Trial(0, 0, 0), np.empty(0, STEP)
         self._answers: dict[CutPlan, list[tuple[int, int, CutPlan | None]]] = {}
         """What came after a plan, for budgets from one to another."""
         self._plans: dict[tuple[CutPlan, tuple[int, ...]], CutPlan] = {}
-        self._made: dict[tuple[tuple[int, ...], int, bool], tuple[Step, ...]] = {}
+        self._made: dict[tuple[tuple[int, ...], int, Overlap], tuple[Step, ...]] = {}
         steps, maps, buffers, touches, extents = _tables(graph, nodes)
         none = np.zeros((0, 3), np.int64)
         self.start = self._plan((), steps, extents, none, steps, maps, buffers, touches, extents)
@@ -153,8 +151,8 @@ class CascadeSearch:
         if not best["count"][0]:
             return None
         first, last, count = (int(best[name][0]) for name in ("first", "last", "count"))
-        cut = StripedChain(number, first - begin, last - begin, count, bool(best["is_rolling"][0]))
-        key = plan, (cut.first, cut.last, cut.count, int(cut.is_rolling))
+        cut = StripedChain(number, first - begin, last - begin, count, Overlap(int(best["overlap"][0])))
+        key = plan, (cut.first, cut.last, cut.count, int(cut.overlap))
         if key not in self._plans:
             self._plans[key] = self._with_cut(plan, cut)
         return self._plans[key]
@@ -212,9 +210,9 @@ class CascadeSearch:
 
     def _stripes_of(self, chain: tuple[Step, ...], cut: StripedChain) -> tuple[Step, ...]:
         """The same steps in another plan have the same stripes."""
-        key = tuple(map(id, chain)), cut.count, cut.is_rolling  # the stripes that are kept keep the steps
+        key = tuple(map(id, chain)), cut.count, cut.overlap  # the stripes that are kept keep the steps
         if key not in self._made:
-            stripes = in_stripes(chain, cut.count, is_rolling=cut.is_rolling)
+            stripes = in_stripes(chain, cut.count, cut.overlap)
             assert stripes is not None
             self._made[key] = stripes
         return self._made[key]

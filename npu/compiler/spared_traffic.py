@@ -14,7 +14,7 @@ from npu.compiler.layout import storage_bytes
 from npu.compiler.lifetime import PlanNode, steps_of
 from npu.compiler.step_problems import StepEstimates
 from npu.compiler.step_rows import LineChains
-from npu.compiler.stripes import RollingRows, in_stripes
+from npu.compiler.stripes import Overlap, RollingRows, in_stripes
 from npu.graph.graph import Graph
 from npu.isa.operations import Layout
 from npu.machine.port_rates import port_rate
@@ -127,9 +127,9 @@ def _fitting_stripes(chain: Sequence[Step], room: int) -> tuple[Step, ...] | Non
     """The chain in the fewest stripes whose rolling buffers fit the cache."""
     rows = RollingRows(chain)
     for count in _STRIPES:
-        cut = rows.cut(count)
+        cut = rows.cut(count, Overlap.KEPT)
         if cut is None:
             return None
         if sum(storage_bytes(buffer, Layout.NHCWB16) for buffer in cut[1].values()) <= room * _SHARE:
-            return in_stripes(chain, count, is_rolling=True)
+            return in_stripes(chain, count, Overlap.KEPT)
     return None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
 
 import numpy as np
 
 from npu.compiler.ir import ElementwiseStep, Step, Storage, View, WindowStep
-from npu.compiler.kernels.stripes import STEP, all_rows
+from npu.compiler.kernels.stripes import KEPT, KEPT_AHEAD, MADE_AGAIN, MOST_AHEAD, STEP, all_rows
 from npu.compiler.step_rows import StepTables
 from npu.numerics.arrays import Ints
 from npu.records import dataclass, replace
@@ -28,13 +29,22 @@ class RowRange:
 _NONE = RowRange(0, 0)
 
 
-def in_stripes(chain: Sequence[Step], stripes: int, *, is_rolling: bool) -> tuple[Step, ...] | None:
-    """A chain in stripes of the rows that it makes of its result; None if there are fewer rows.
+class Overlap(IntEnum):
+    """What becomes of rows that two stripes read.
 
-    Rows that two stripes read are kept in rolling buffers, or else made twice: that only where the chain has no branches.
+    They are made again, which only chains without branches allow. Or rolling buffers keep them: the first stripe needs most
+    rows of every map, and a buffer has room for that; unless the steps come ahead of it, a stripe's rows at a time.
     """
-    if is_rolling:
-        return _roll(chain, stripes)
+
+    MADE_AGAIN = MADE_AGAIN
+    KEPT = KEPT
+    KEPT_AHEAD = KEPT_AHEAD
+
+
+def in_stripes(chain: Sequence[Step], stripes: int, overlap: Overlap) -> tuple[Step, ...] | None:
+    """A chain in stripes of the rows that it makes of its result; None if there are fewer rows."""
+    if overlap is not Overlap.MADE_AGAIN:
+        return _roll(chain, stripes, overlap)
     cut = cut_rows(chain, stripes)
     return None if cut is None else tuple([step for own in cut for step in _stripe(chain, seen_rows(chain[-1].ofm, own))])
 
@@ -76,13 +86,13 @@ class RollingRows:
         self._chain, self._steps = chain, np.array([tables.row(step) for step in chain], STEP)
         self._maps, self._rows = tables.map_rows(), np.zeros((len(chain), 5), np.int64)
 
-    def cut(self, count: int) -> tuple[Ints, Mapping[Storage, Storage]] | None:
+    def cut(self, count: int, overlap: Overlap) -> tuple[Ints, Mapping[Storage, Storage]] | None:
         """For every stripe the first row and the end of what each step makes, and the buffers in place of maps.
 
         None if the chain has fewer rows.
         """
-        made = np.empty((count, len(self._chain), 2), np.int64)
-        stripes = all_rows(self._steps, self._maps, count, self._rows, made)
+        made = np.empty((count + MOST_AHEAD, len(self._chain), 2), np.int64)
+        stripes = all_rows(self._steps, self._maps, count, int(overlap), self._rows, made)
         if not stripes:
             return None
         heights, result = self._rows[:, 4].tolist(), self._chain[-1].ofm.storage
@@ -95,9 +105,9 @@ class RollingRows:
         return made[:stripes], buffers
 
 
-def _roll(chain: Sequence[Step], stripes: int) -> tuple[Step, ...] | None:
+def _roll(chain: Sequence[Step], stripes: int, overlap: Overlap) -> tuple[Step, ...] | None:
     """A chain in stripes of its result, whose maps in between are rolling buffers."""
-    cut = RollingRows(chain).cut(stripes)
+    cut = RollingRows(chain).cut(stripes, overlap)
     if cut is None:
         return None
     made, buffers = cut

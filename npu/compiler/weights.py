@@ -203,6 +203,11 @@ class ExpectedConstants:
             known = self._slices[key] = WeightSlice(((len(self._slices), size),), (), ())
         return known
 
+    @property
+    def bytes(self) -> int:
+        """Those of all that was added."""
+        return sum(size for known in self._slices.values() for _, size in known.pieces)
+
 
 def _filled_bytes(outputs: int, height: int, width: int, inputs: int, *, is_depthwise: bool) -> float:
     """Expected bytes of the zeros that fill up channels and, of a depthwise convolution, the elements of the kernel."""

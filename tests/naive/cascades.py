@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from npu.compiler.ir import ConvolutionStep, Step
 from npu.compiler.lifetime import PlanNode
-from npu.compiler.stripes import in_stripes
+from npu.compiler.stripes import Overlap, in_stripes
 from npu.graph.graph import Graph
 from npu.records import dataclass, replace
 
@@ -52,10 +52,13 @@ class NaiveSearch:
         usage, lower = self.usage(program), list[Trial]()
         worst = program.uncut(usage.index(max(usage)))
         for first, last in chains_around(program.whole, worst, has_branches=self.has_branches):
-            own = list(self._trials(program, usage, (first, last), budget, is_rolling=True))
-            may_make_rows_twice = last - first > 1 and not self.hides_tensors and is_line(program.whole[first : last + 1])
-            if may_make_rows_twice and all(trial.peak > budget for trial in own):
-                own += self._trials(program, usage, (first, last), budget, is_rolling=False)
+            own = list[Trial]()
+            ways = [Overlap.KEPT]
+            if last - first > 1 and not self.hides_tensors:
+                ways += [Overlap.KEPT_AHEAD, Overlap.MADE_AGAIN][: 1 + is_line(program.whole[first : last + 1])]
+            for overlap in ways:
+                if all(trial.peak > budget for trial in own):
+                    own += self._trials(program, usage, (first, last), budget, overlap)
             lower += [trial for trial in own if trial.peak < max(usage)]
         best = min(lower, key=lambda one: (max(one.peak, budget), one.work, len(one.program.steps())), default=None)
         if best is None:
@@ -63,12 +66,12 @@ class NaiveSearch:
         return best.program if self.has_branches else CutProgram(best.program.steps())
 
     def _trials(
-        self, program: CutProgram, usage: list[int], chain: tuple[int, int], budget: int, *, is_rolling: bool
+        self, program: CutProgram, usage: list[int], chain: tuple[int, int], budget: int, overlap: Overlap
     ) -> Iterator[Trial]:
         """The chain in more and more stripes until the budget is met."""
         first, last = chain
         for count in self.counts:
-            stripes = in_stripes(program.whole[first : last + 1], count, is_rolling=is_rolling)
+            stripes = in_stripes(program.whole[first : last + 1], count, overlap)
             candidate = stripes and program.with_cascade(Cascade(first, last, stripes))
             if stripes and candidate:
                 trial = Trial(candidate, self._peak(program, usage, chain, candidate, stripes), work_of(candidate.steps()))

@@ -8,9 +8,8 @@ from npu.compiler.ir import ElementwiseStep, Step, Storage, View, WindowStep
 from npu.compiler.layout import reads
 from npu.compiler.step_rows import is_divisible
 
-_LONGEST = 8
+_LONGEST = 12
 """Maps that a chain makes at most, the last one included."""
-_LONGEST_WITH_BRANCHES = 12
 _MOST_STEPS = 64
 """Steps that make them: parts of maps and borders have their own."""
 
@@ -58,7 +57,7 @@ def uses_of(steps: Sequence[Step]) -> dict[Storage, MapUses]:
 
 def _ends(steps: Sequence[Step], uses: Mapping[Storage, MapUses], first: int, *, has_branches: bool) -> Iterator[int]:
     """The last step of every chain that begins at `first`."""
-    longest, latest = _LONGEST_WITH_BRANCHES if has_branches else _LONGEST, 0
+    latest = 0
     made = [steps[first].ofm.storage]
     if first and steps[first - 1].ofm.storage is made[0]:
         return
@@ -71,7 +70,7 @@ def _ends(steps: Sequence[Step], uses: Mapping[Storage, MapUses], first: int, *,
             latest = max(latest, before.writers[-1], *before.readers)
             made += [storage] if storage not in made else []
         is_line = all(view.storage in (made[-2:]) for view in reads(step) if view.storage in made)
-        if not is_divisible(step) or len(made) > longest or not (has_branches or is_line):
+        if not is_divisible(step) or len(made) > _LONGEST or not (has_branches or is_line):
             return
         goes_on = last + 1 < len(steps) and steps[last + 1].ofm.storage is storage and is_divisible(steps[last + 1])
         if len(made) > 1 and latest <= last and not goes_on and _has_rows(steps[first : last + 1]):

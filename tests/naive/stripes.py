@@ -7,18 +7,26 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from npu.compiler.allocate import round_up
 from npu.compiler.ir import Step, Storage, View, WindowStep
+from npu.compiler.kernels.stripes import MOST_AHEAD
 from npu.compiler.layout import reads, views
 from npu.compiler.stripes import RowRange, cut_rows, input_rows, seen_rows, stored_rows
 
 _NONE = RowRange(0, 0)
 
 
-def rolling_rows(chain: Sequence[Step], stripes: int) -> tuple[list[list[RowRange]], dict[Storage, int]] | None:
-    """For every stripe the rows that each step makes, and how many a buffer of each map holds; None if there are fewer rows."""
+def rolling_rows(
+    chain: Sequence[Step], stripes: int, *, is_ahead: bool = False
+) -> tuple[list[list[RowRange]], dict[Storage, int]] | None:
+    """For every stripe the rows that each step makes, and how many a buffer of each map holds; None if there are fewer rows.
+
+    `is_ahead`: those of stripes before the first one come first.
+    """
     cut = cut_rows(chain, stripes)
     if cut is None:
         return None
-    made = list(_new_rows(chain, _readers_within(chain), cut))
+    readers, done = _readers_within(chain), [0] * len(chain)
+    made = _rows_ahead(chain, cut[0], done) if is_ahead else []
+    made += _new_rows(chain, readers, cut, done)
     between = {step.ofm.storage for step in chain if step.ofm.storage is not chain[-1].ofm.storage}
     return [list(rows.values()) for rows in made], {storage: _rows_kept(chain, storage, made) for storage in between}
 
@@ -45,9 +53,42 @@ def _touched(step: Step, view: View, rows: RowRange) -> RowRange:
     return stored_rows(view, rows if view is step.ofm else input_rows(step, rows))
 
 
-def _new_rows(chain: Sequence[Step], readers: Sequence[int], cut: Sequence[RowRange]) -> Iterator[dict[int, RowRange]]:
+def _rows_ahead(chain: Sequence[Step], stripe: RowRange, done: list[int]) -> list[dict[int, RowRange]]:
+    """For stripes before the first one what steps make, as if their maps had rows in front as well."""
+    ends = [_ends(chain, stripe.start)]
+    while any(ends[-1]) and len(ends) <= MOST_AHEAD:
+        ends.append(_ends(chain, stripe.start - len(ends) * stripe.count))
+    made = list[dict[int, RowRange]]()
+    for own in reversed(ends[:-1]):
+        made.append({position: RowRange(done[position], max(end, done[position])) for position, end in enumerate(own)})
+        done[:] = [max(pair) for pair in zip(done, own, strict=True)]
+    return made
+
+
+def _ends(chain: Sequence[Step], end: int) -> list[int]:
+    """Where the rows end that each step needs to have made for rows of the result up to an end in front of them."""
+    needed, ends = {chain[-1].ofm.storage: end}, list[int]()
+    for step in reversed(chain):
+        first, apart = step.ofm.row_places or (0, 1)
+        own = -((first - needed[step.ofm.storage]) // apart)
+        if own > 0:
+            own = _whole_pairs(step, RowRange(0, min(own, step.ofm.shape[0]))).end
+        ends.insert(0, max(own, 0))
+        if isinstance(step, WindowStep):
+            kernel, top = step.kernel, step.padding.top
+            own = -((top - (own - 1) * kernel.stride_y - kernel.dilated_height) // step.upscaling)
+        for view in reads(step):
+            row, far = view.row_places or (0, 1)
+            last = row + (min(own, view.shape[0]) - 1) * far + 1
+            needed[view.storage] = max(needed.get(view.storage, last), last)
+    return ends
+
+
+def _new_rows(
+    chain: Sequence[Step], readers: Sequence[int], cut: Sequence[RowRange], done: list[int]
+) -> Iterator[dict[int, RowRange]]:
     """For every stripe of the result's rows those that each step has to make for it, besides what it made before."""
-    done, result = [0] * len(chain), chain[-1].ofm.storage
+    result = chain[-1].ofm.storage
     for rows in cut:
         needed: dict[Storage, RowRange] = {result: rows}
         new: dict[int, RowRange] = {}
@@ -63,7 +104,7 @@ def _new_rows(chain: Sequence[Step], readers: Sequence[int], cut: Sequence[RowRa
 
 def _whole_pairs(step: Step, rows: RowRange) -> RowRange:
     """Rows of a step's result; where it reads its input upscaled, more of them so that windows begin at rows of the input."""
-    if not (isinstance(step, WindowStep) and step.upscaling > 1):
+    if not (isinstance(step, WindowStep) and step.upscaling > 1 and rows.count > 0):
         return rows
     before, after = ((row - step.padding.top) % step.upscaling for row in (rows.start, rows.end))
     return RowRange(max(rows.start - before, 0), min(rows.end + after, step.ofm.shape[0]))

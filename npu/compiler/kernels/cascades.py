@@ -23,7 +23,10 @@ from npu.compiler.kernels.live_maps import (
 )
 from npu.compiler.kernels.stripes import (
     FEW,
+    KEPT,
+    KEPT_AHEAD,
     LIST,
+    MADE_AGAIN,
     MAPS,
     MATRIX,
     MIDDLE,
@@ -35,6 +38,8 @@ from npu.compiler.kernels.stripes import (
     rows_of_line,
     rows_of_result,
     rows_of_stripe,
+    stripe_end,
+    stripes_ahead,
     view_of,
     write_line,
     write_rolling,
@@ -44,7 +49,7 @@ from npu.machine.kernels.rows import integers
 from npu.native import types as ty
 from npu.native.kernel import kernel
 
-LONGEST, LONGEST_WITH_BRANCHES = 8, 12
+LONGEST = 12
 """Maps that a chain makes at most, the last one included."""
 MOST_STEPS = 64
 """Steps that make them: parts of maps and borders have their own."""
@@ -58,7 +63,7 @@ SEARCH = np.dtype(
         *("begin", "end", "worst"),  # of the node that has the peak, in steps, and the event of that
         *("peak", "budget", "hides_tensors", "has_branches", "has_leads"),
         *("map_count", "buffer_count"),
-        *("first", "last", "count", "is_rolling"),  # the best trial: a chain of steps and its stripes; count 0: none
+        *("first", "last", "count", "overlap"),  # the best trial: a chain of steps and its stripes; count 0: none
         *("first_event", "last_event", "reached", "work", "added"),
     )
 )
@@ -125,7 +130,7 @@ def list_chains(steps, maps, begin, end, worst, has_branches, chains, made):  # 
     `has_branches` tells whether a map may have readers that do not make the next one, all in the chain: branches that meet
     again.
     """
-    listed, longest = np.int64(0), LONGEST_WITH_BRANCHES if has_branches else LONGEST
+    listed = np.int64(0)
     note_uses(steps, begin, end, maps)
     for first in range(max(worst - MOST_STEPS, begin), min(worst + 1, end - 2) + 1):
         count, latest = 1, np.int64(0)
@@ -147,7 +152,7 @@ def list_chains(steps, maps, begin, end, worst, has_branches, chains, made):  # 
             for number in range(2):
                 view = view_of(step, number)
                 goes_back |= view.map >= 0 and 0 <= place_in(made, count, view.map) < count - 2
-            if not step.is_divisible or count > longest or (goes_back and not has_branches):
+            if not step.is_divisible or count > LONGEST or (goes_back and not has_branches):
                 break
             goes_on = last + 1 < end and steps[last + 1].ofm.map == result and steps[last + 1].is_divisible
             if last >= worst - 1 and count > 1 and latest <= last and not goes_on and has_rows(steps, first, last):
@@ -272,17 +277,19 @@ def may_replace(steps, maps, first, last, has_leads):  # type: ignore[no-untyped
     return False
 
 
-@kernel(ty.int64(STEPS, MAPS, ty.int64, ty.int64, ty.int64, ty.int64, MATRIX))
-def least_rolling(steps, maps, first, last, begin, stripe_rows, rows):  # type: ignore[no-untyped-def]
+@kernel(ty.int64(STEPS, MAPS, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, MATRIX))
+def least_rolling(steps, maps, first, last, begin, stripe_rows, overlap, rows):  # type: ignore[no-untyped-def]
     """Bytes that rolling buffers hold for the first few stripes, of those of which anything is read later."""
-    end = rows_of_result(steps, first, last)[1]
+    end, ahead = rows_of_result(steps, first, last)[1], np.int64(0)
     begin_chain(steps, maps, first, last, rows)
+    if overlap == KEPT_AHEAD:
+        ahead = stripes_ahead(steps, maps, first, last, begin, stripe_rows, rows)
     for place in range(last - first + 1):
         rows[place, 4] = 0
-    for stripe in range(FEW):
-        start = begin + stripe * stripe_rows
+    for stripe in range(-ahead, FEW):
+        start = begin + max(stripe, 0) * stripe_rows
         if start < end:
-            next_stripe(steps, maps, first, last, start, min(start + stripe_rows, end), rows)
+            next_stripe(steps, maps, first, last, start, stripe_end(begin, end, stripe_rows, stripe), rows)
             keep_rows(steps, maps, first, last, rows)
             for place in range(last - first + 1):
                 rows[place, 4] += stripe > 0 and rows[place, 1] > rows[place, 0]
@@ -322,15 +329,15 @@ def least_of_line(steps, maps, first, last, begin, stripe_rows, rows):  # type: 
 
 
 @inlined
-def least_in(steps, maps, chain, count, is_rolling, rows):  # type: ignore[no-untyped-def]
+def least_in(steps, maps, chain, count, overlap, rows):  # type: ignore[no-untyped-def]
     """Bytes that are live at once at least with a chain in so many stripes; -1 if it has fewer rows."""
     first, last = chain.first, chain.last
     stripe_rows = rows_of_stripe(steps, first, last, count)
     if not stripe_rows:
         return np.int64(-1)
     begin, end = rows_of_result(steps, first, last)
-    if is_rolling:
-        return max(chain.least, chain.kept + least_rolling(steps, maps, first, last, begin, stripe_rows, rows))
+    if overlap != MADE_AGAIN:
+        return max(chain.least, chain.kept + least_rolling(steps, maps, first, last, begin, stripe_rows, overlap, rows))
     kept = chain.kept if (end - begin + stripe_rows - 1) // stripe_rows >= MIDDLE else chain.kept_before
     return max(chain.least, kept + least_of_line(steps, maps, first, last, begin, stripe_rows, rows))
 
@@ -388,10 +395,10 @@ def work_of(steps, begin, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def write(steps, maps, search, first, last, count, is_rolling, rows, out):  # type: ignore[no-untyped-def]
+def write(steps, maps, search, first, last, count, overlap, rows, out):  # type: ignore[no-untyped-def]
     """A chain in stripes as steps in `out`, and how many."""
-    if is_rolling:
-        return write_rolling(steps, maps, first, last, count, search.map_count, search.buffer_count, rows, out)
+    if overlap != MADE_AGAIN:
+        return write_rolling(steps, maps, first, last, count, overlap, search.map_count, search.buffer_count, rows, out)
     return write_line(steps, maps, first, last, count, search.map_count, search.buffer_count, rows, out)
 
 
@@ -399,7 +406,7 @@ def write(steps, maps, search, first, last, count, is_rolling, rows, out):  # ty
 def write_best(whole, maps, searches, rows, out):  # type: ignore[no-untyped-def]
     """The stripes of the best trial as steps in `out`, and how many; the maps between them are added."""
     best = searches[0]
-    return write(whole, maps, best, best.first, best.last, best.count, best.is_rolling, rows, out)
+    return write(whole, maps, best, best.first, best.last, best.count, best.overlap, rows, out)
 
 
 @inlined
@@ -537,7 +544,7 @@ def improve(  # type: ignore[no-untyped-def]
 
     `live` are bytes at every event. All behind `counts` has room for what a trial needs; no buffer in `own` is touched. A chain
     is tried in more and more stripes until the budget is met, from the most on where it cannot be; with rows that are made
-    twice if need be.
+    ahead of the first stripe, or twice, if need be.
     """
     search = searches[0]
     worst = step_of(cascades, search.worst)
@@ -562,16 +569,18 @@ def improve(  # type: ignore[no-untyped-def]
         first, last, is_met, lowest_here = chain.first, chain.last, False, lowest
         first_event, last_event = chain.first_event, chain.last_event
         has_worst = first <= worst <= last
-        for way in range(2):
-            if way and (search.hides_tensors or last - first < SHORT or is_met or not is_line(whole, maps, first, last)):
+        for overlap in (KEPT, KEPT_AHEAD, MADE_AGAIN):
+            if overlap != KEPT and (search.hides_tensors or last - first < SHORT or is_met):
+                break
+            if overlap == MADE_AGAIN and not is_line(whole, maps, first, last):
                 break
             limit = lowest
             for turn in range(len(counts)):
                 count = counts[len(counts) - 1 - turn] if chain.least > search.budget else counts[turn]
-                least = least_in(whole, maps, chain, count, way == 0, rows)
+                least = least_in(whole, maps, chain, count, overlap, rows)
                 if least < 0 or least > max(limit, search.budget):
                     continue
-                written = write(whole, maps, search, first, last, count, way == 0, rows, stripes)
+                written = write(whole, maps, search, first, last, count, overlap, rows, stripes)
                 added = written - (last_event - first_event + 1)
                 if chain.has_cascades:
                     peak_of_all(
@@ -587,7 +596,7 @@ def improve(  # type: ignore[no-untyped-def]
                         reached = max(reached, most_in(live, worst_event, worst_count))
                 work = work_of(stripes, 0, written) - work_of(steps, first_event, last_event + 1)
                 if reached < search.peak and is_better(search, place, best_place, reached, work, added):
-                    search.first, search.last, search.count, search.is_rolling = first, last, count, way == 0
+                    search.first, search.last, search.count, search.overlap = first, last, count, overlap
                     search.first_event, search.last_event = first_event, last_event
                     search.reached, search.work, search.added, best_place = reached, work, added, place
                 limit, lowest_here = min(limit, reached), min(lowest_here, reached)

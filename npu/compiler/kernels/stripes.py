@@ -43,6 +43,12 @@ MAP = np.dtype(
 STEPS, MAPS = ty.record(STEP)[::1], ty.record(MAP)[::1]
 MATRIX, LIST = ty.int64[:, ::1], ty.int64[::1]
 
+MADE_AGAIN, KEPT, KEPT_AHEAD = 0, 1, 2
+"""What becomes of rows that two stripes read: see `npu.compiler.stripes.Overlap`."""
+MOST_AHEAD = 16
+"""Stripes ahead of the first one at most: with more, the first of them makes what is missing."""
+_FAR = np.int64(1) << 40
+"""Rows beyond those of any map."""
 FEW = 4
 """Stripes that are looked at for what rolling buffers hold: all behind them are alike but the last."""
 MIDDLE = 4
@@ -66,6 +72,14 @@ def seen(view, start, end):  # type: ignore[no-untyped-def]
     """The rows of a view that are among rows of the map."""
     begin = min(max(-((view.first - start) // view.apart), 0), view.rows)
     return begin, max(begin, min(max(-((view.first - end) // view.apart), 0), view.rows))
+
+
+@inlined
+def rows_ahead(step, end):  # type: ignore[no-untyped-def]
+    """The end of the rows of the IFM that rows of the OFM need up to an `end` in front of the first one."""
+    if not step.is_window:
+        return end
+    return -(-((end - 1) * step.stride - step.top + step.height) // step.upscaling)
 
 
 @inlined
@@ -123,31 +137,35 @@ def begin_chain(steps, maps, first, last, rows):  # type: ignore[no-untyped-def]
 
 @kernel(ty.void(STEPS, MAPS, ty.int64, ty.int64, ty.int64, ty.int64, MATRIX))
 def next_stripe(steps, maps, first, last, start, end, rows):  # type: ignore[no-untyped-def]
-    """Columns 0 and 1 of `rows`: those that each step has to make for rows of the result, besides what it made before."""
+    """Columns 0 and 1 of `rows`: those that each step has to make for rows of the result, besides what it made before.
+
+    With an `end` that is not behind the `start`, the first row, they are those that steps make ahead of it.
+    """
     result = maps[steps[last].ofm.map]
     for position in range(first, last + 1):
         one = maps[steps[position].ofm.map]
-        one.start, one.end = 0, 0
+        one.start, one.end = _FAR, -_FAR
     result.start, result.end = start, end
     for position in range(last, first - 1, -1):
         step, place = steps[position], position - first
         one, done = maps[step.ofm.map], rows[position - first, 2]
-        begin, finish = seen(step.ofm, one.start, one.end)
-        if step.is_window and step.upscaling > 1:
+        begin, finish = seen(step.ofm, min(one.start, one.end), one.end)
+        if step.is_window and step.upscaling > 1 and finish > begin:
             before, after = (begin - step.top) % step.upscaling, (finish - step.top) % step.upscaling
             begin, finish = max(begin - before, 0), min(finish + after, step.ofm.rows)
         new = max(begin, done) if rows[place, 3] == 1 else done
         rows[place, 0], rows[place, 1], rows[place, 2] = new, max(finish, new), max(done, finish)
-        if finish > new:
-            needed, needed_end = input_rows(step, new, finish)
+        is_ahead = end <= start and finish == 0 and one.end > -_FAR
+        if finish > new or is_ahead:
+            needed, needed_end = input_rows(step, new, max(finish, new + 1))
+            if is_ahead:
+                needed_end = rows_ahead(step, -((step.ofm.first - one.end) // step.ofm.apart))
             for number in range(2):
                 view = view_of(step, number)
                 if view.map >= 0:
                     source = maps[view.map]
                     row, row_end = stored(view, needed, needed_end)
-                    is_new = source.end <= source.start
-                    source.start = row if is_new else min(source.start, row)
-                    source.end = row_end if is_new else max(source.end, row_end)
+                    source.start, source.end = min(source.start, row), max(source.end, row_end)
 
 
 @kernel(ty.void(STEPS, MAPS, ty.int64, ty.int64, MATRIX))
@@ -175,17 +193,43 @@ def height_of(one):  # type: ignore[no-untyped-def]
     return min(ceil_div(one.kept, one.apart) * one.apart, one.rows)
 
 
-@kernel(ty.int64(STEPS, MAPS, ty.int64, ty.int64, ty.int64, MATRIX))
-def keep_all_rows(steps, maps, first, last, count, rows):  # type: ignore[no-untyped-def]
-    """What rolling buffers hold for all stripes; the rows of a stripe, 0 if there are fewer than `count`."""
-    stripe_rows = rows_of_stripe(steps, first, last, count)
+@kernel(ty.int64(STEPS, MAPS, ty.int64, ty.int64, ty.int64, ty.int64, MATRIX))
+def stripes_ahead(steps, maps, first, last, begin, stripe_rows, rows):  # type: ignore[no-untyped-def]
+    """How many stripes before the first one steps make rows for, MOST_AHEAD at most."""
+    count = np.int64(0)
+    while count < MOST_AHEAD:
+        begin_chain(steps, maps, first, last, rows)
+        next_stripe(steps, maps, first, last, begin, begin - count * stripe_rows, rows)
+        made = np.int64(0)
+        for place in range(last - first + 1):
+            made += rows[place, 1] - rows[place, 0]
+        if not made:
+            break
+        count += 1
+    begin_chain(steps, maps, first, last, rows)
+    return count
+
+
+@inlined
+def stripe_end(begin, end, stripe_rows, number):  # type: ignore[no-untyped-def]
+    """Where the rows of a stripe end; numbers of those before the first one are negative."""
+    return min(begin + (number + 1) * stripe_rows, end)
+
+
+@kernel(ty.several(ty.int64, 2)(STEPS, MAPS, ty.int64, ty.int64, ty.int64, ty.int64, MATRIX))
+def keep_all_rows(steps, maps, first, last, count, overlap, rows):  # type: ignore[no-untyped-def]
+    """What rolling buffers hold for all stripes; the rows of a stripe, 0 if there are fewer than `count`, and stripes ahead."""
+    stripe_rows, ahead = rows_of_stripe(steps, first, last, count), np.int64(0)
     if stripe_rows:
         begin, end = rows_of_result(steps, first, last)
         begin_chain(steps, maps, first, last, rows)
-        for start in range(begin, end, stripe_rows):
-            next_stripe(steps, maps, first, last, start, min(start + stripe_rows, end), rows)
+        if overlap == KEPT_AHEAD:
+            ahead = stripes_ahead(steps, maps, first, last, begin, stripe_rows, rows)
+        for number in range(-ahead, ceil_div(end - begin, stripe_rows)):
+            start = begin + max(number, 0) * stripe_rows
+            next_stripe(steps, maps, first, last, start, stripe_end(begin, end, stripe_rows, number), rows)
             keep_rows(steps, maps, first, last, rows)
-    return stripe_rows
+    return stripe_rows, ahead
 
 
 @inlined
@@ -233,10 +277,10 @@ def pad_less(step, start):  # type: ignore[no-untyped-def]
         step.top = max(step.top - start * step.stride, 0)
 
 
-@kernel(ty.int64(STEPS, MAPS, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, MATRIX, STEPS))
-def write_rolling(steps, maps, first, last, count, map_count, buffer_count, rows, out):  # type: ignore[no-untyped-def]
+@kernel(ty.int64(STEPS, MAPS, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, ty.int64, MATRIX, STEPS))
+def write_rolling(steps, maps, first, last, count, overlap, map_count, buffer_count, rows, out):  # type: ignore[no-untyped-def]
     """The chain in stripes with rolling buffers as steps in `out`, and how many; maps and buffers are added. 0: fewer rows."""
-    stripe_rows = keep_all_rows(steps, maps, first, last, count, rows)
+    stripe_rows, ahead = keep_all_rows(steps, maps, first, last, count, overlap, rows)
     result, written = steps[last].ofm.map, np.int64(0)
     if not stripe_rows:
         return written
@@ -253,8 +297,9 @@ def write_rolling(steps, maps, first, last, count, map_count, buffer_count, rows
             map_count, buffer_count = map_count + 1, buffer_count + 1
     begin, end = rows_of_result(steps, first, last)
     begin_chain(steps, maps, first, last, rows)
-    for stripe in range(begin, end, stripe_rows):
-        next_stripe(steps, maps, first, last, stripe, min(stripe + stripe_rows, end), rows)
+    for number in range(-ahead, ceil_div(end - begin, stripe_rows)):
+        row = begin + max(number, 0) * stripe_rows
+        next_stripe(steps, maps, first, last, row, stripe_end(begin, end, stripe_rows, number), rows)
         for position in range(first, last + 1):
             start, finish = rows[position - first, 0], rows[position - first, 1]
             if finish > start:
@@ -317,20 +362,21 @@ def write_line(steps, maps, first, last, count, map_count, buffer_count, rows, o
     return written
 
 
-@kernel(ty.int64(STEPS, MAPS, ty.int64, MATRIX, ty.int64[:, :, ::1]))
-def all_rows(steps, maps, count, rows, made):  # type: ignore[no-untyped-def]
+@kernel(ty.int64(STEPS, MAPS, ty.int64, ty.int64, MATRIX, ty.int64[:, :, ::1]))
+def all_rows(steps, maps, count, overlap, rows, made):  # type: ignore[no-untyped-def]
     """How many stripes of rolling buffers a chain has, 0 if it has fewer rows than `count`: in `made` the rows of each step,
     column 4 of `rows` is what the buffer of its result holds."""
     last, stripes = len(steps) - 1, np.int64(0)
-    stripe_rows = rows_of_stripe(steps, 0, last, count)
+    stripe_rows, ahead = keep_all_rows(steps, maps, 0, last, count, overlap, rows)
     if stripe_rows:
+        for position in range(len(steps)):
+            rows[position, 4] = height_of(maps[steps[position].ofm.map])
         begin, end = rows_of_result(steps, 0, last)
         begin_chain(steps, maps, 0, last, rows)
-        for start in range(begin, end, stripe_rows):
-            next_stripe(steps, maps, 0, last, start, min(start + stripe_rows, end), rows)
-            keep_rows(steps, maps, 0, last, rows)
+        for number in range(-ahead, ceil_div(end - begin, stripe_rows)):
+            start = begin + max(number, 0) * stripe_rows
+            next_stripe(steps, maps, 0, last, start, stripe_end(begin, end, stripe_rows, number), rows)
             for position in range(len(steps)):
                 made[stripes, position, 0], made[stripes, position, 1] = rows[position, 0], rows[position, 1]
-                rows[position, 4] = height_of(maps[steps[position].ofm.map])
             stripes += 1
     return stripes

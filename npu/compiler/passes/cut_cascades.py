@@ -44,18 +44,18 @@ def _fitting(graph: GraphState, peaks: MapPeaks, state: State) -> tuple[Sequence
 
 def _least(graph: GraphState, peaks: MapPeaks, state: State) -> Sequence[PlanNode]:
     """The nodes for SIZE: the smallest, or what comes nearest to the budget of the arena."""
-    from npu.compiler.cascade import PRICE_OF_BYTES, fit_least  # here and below: for most models no search is needed
+    from npu.compiler.cascade import STEP_BYTES, Draft, fit_least  # here and below: for most models no search is needed
 
-    def price(nodes: list[PlanNode]) -> float:
-        plan = _drafted(graph, state, nodes, copies_bytes=0)
-        return plan.cycles * float(plan.maps.bytes**PRICE_OF_BYTES)
+    def draft(nodes: Sequence[PlanNode]) -> Draft:
+        constants = _expected(state)
+        plan = _drafted(graph, state, nodes, constants, copies_bytes=0)
+        return Draft(plan.cycles, plan.maps.bytes, constants.bytes + STEP_BYTES * len(steps_of(nodes)))
 
-    budget, estimates = _budget(peaks, state), StepEstimates(state.chooser, state.constants, in_place=True)
-    plans = fit_least(graph.graph, graph.nodes, peaks.visible, estimates, state.progress)
-    least = plans[0] if len(plans) == 1 else min(plans, key=price)
+    budget = _budget(peaks, state)
+    least = fit_least(graph.graph, graph.nodes, peaks.visible, draft, state.progress)
     if peaks.whole <= budget or map_peaks(graph.graph, least).whole <= budget:
         return least
-    return _best([least, *_plans(graph, budget, state)], graph, state, budget)
+    return _best([list(least), *_plans(graph, budget, state)], graph, state, budget)
 
 
 def _in_cache(graph: GraphState, nodes: Sequence[PlanNode], state: State) -> tuple[Sequence[PlanNode], int]:
@@ -80,7 +80,8 @@ def _in_cache(graph: GraphState, nodes: Sequence[PlanNode], state: State) -> tup
     if estimates(steps_of(plan[0]), far_maps(graph.graph, *plan)) <= estimates(steps_of(nodes)) * _NEAR:
         return plan
     whole = fitted(mode.arena_cache_bytes)
-    return whole if _drafted(graph, state, *whole).cycles < _SURE * _drafted(graph, state, *plan).cycles else plan
+    cycles = [_drafted(graph, state, one, _expected(state), room=room).cycles for one, room in (whole, plan)]
+    return whole if cycles[0] < _SURE * cycles[1] else plan
 
 
 def _budget(peaks: MapPeaks, state: State) -> int:
@@ -128,16 +129,26 @@ def _copied_bytes(graph: GraphState) -> int:
 
 def _cost(nodes: Sequence[PlanNode], graph: GraphState, state: State, budget: int) -> tuple[bool, float]:
     """Whether a plan exceeds the budget, and its cycles; times its bytes if it does."""
-    plan = _drafted(graph, state, nodes)
+    plan = _drafted(graph, state, nodes, _expected(state))
     return plan.arena_bytes > budget, plan.cycles * max(plan.arena_bytes, budget)
 
 
 def _drafted(
-    graph: GraphState, state: State, nodes: Sequence[PlanNode], room: int = 0, copies_bytes: int | None = None
+    graph: GraphState,
+    state: State,
+    nodes: Sequence[PlanNode],
+    constants: ExpectedConstants,
+    *,
+    room: int = 0,
+    copies_bytes: int | None = None,
 ) -> CopyPlan:
     """What the nodes take by the expected size of constants, with so much of a cache for maps; copies as `JobMaker` has it."""
-    constants = ExpectedConstants(state.constants, is_rounded=False)  # a copy that just does not fit is none
     layouts = choose_layouts(steps_of(nodes))
     far = far_maps(graph.graph, nodes, room, layouts) if room else ()
     maker = JobMaker(graph.graph, nodes, layouts, far, state.chooser, constants, room)
     return maker.copies(maker.jobs(copies_bytes), copies_bytes)
+
+
+def _expected(state: State) -> ExpectedConstants:
+    """Those of one draft: a copy that just does not fit is none."""
+    return ExpectedConstants(state.constants, is_rounded=False)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from npu.compiler.cut_rows import CascadeSearch, CutPlan
 from npu.compiler.ir import Program, Step, View
-from npu.compiler.kernels.cascades import LONGEST_WITH_BRANCHES
+from npu.compiler.kernels.cascades import LONGEST
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.lower.partition import lower_partition
 from npu.compiler.step_rows import LineChains
-from npu.compiler.stripes import RollingRows
+from npu.compiler.stripes import Overlap, RollingRows
 from npu.graph.dtype import DType
 from npu.hardware.catalogue import load_variant
 from npu.tflite.reader import read_model
@@ -74,13 +76,13 @@ def test_rows_of_a_cascade_in_the_rolling_buffer_of_another_lie_where_its_steps_
 
 def test_the_longest_chain_in_many_stripes_has_room() -> None:
     """Eleven maps in each of 32 stripes: more than most searches need."""
-    made = long_chain(LONGEST_WITH_BRANCHES, rows=64)
+    made = long_chain(LONGEST, rows=64)
     graph, node, counts = graph_of(made), PlanNode((0,), made, is_npu=True), (32,)
     search, naive = CascadeSearch(graph, [node], counts, has_branches=True), NaiveSearch(graph, node, counts, has_branches=True)
     plan, expected = search.next(search.start, 0), naive.next(CutProgram(made.steps), 0)
     assert plan is not None
     assert expected is not None
-    assert [(cut.first, cut.last) for cut in plan.cuts] == [(0, LONGEST_WITH_BRANCHES - 1)]
+    assert [(cut.first, cut.last) for cut in plan.cuts] == [(0, LONGEST - 1)]
     (cut,) = search.nodes(plan)
     assert cut.program is not None
     assert boxes_of(cut.program.steps) == boxes_of(expected.steps())
@@ -101,8 +103,9 @@ def test_chains_and_their_rows_are_those_found_step_by_step(name: str) -> None:
         assert chains.around(number) == list(chains_around(steps, number, has_branches=False))
         for first, last in chains_around(steps, number, has_branches=True):
             rows = RollingRows(steps[first : last + 1])
-            for count in range(2, 13):
-                expected, cut = rolling_rows(steps[first : last + 1], count), rows.cut(count)
+            for count, overlap in itertools.product(range(2, 13), (Overlap.KEPT, Overlap.KEPT_AHEAD)):
+                expected = rolling_rows(steps[first : last + 1], count, is_ahead=overlap is Overlap.KEPT_AHEAD)
+                cut = rows.cut(count, overlap)
                 assert (expected is None) == (cut is None)
                 if expected is not None and cut is not None:
                     assert cut[0].tolist() == [[[own.start, own.end] for own in stripe] for stripe in expected[0]]

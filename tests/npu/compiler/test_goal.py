@@ -60,14 +60,12 @@ def test_size_needs_less_memory_and_gives_the_same_results(name: str, target: st
 
 
 @pytest.mark.parametrize("depth", [16, pytest.param(32, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("kernels", "is_ahead"), [((3, 3), True), ((1, 3, 1), True), ((5,), False)], ids=str)
-def test_a_sum_in_a_cascade_replaces_rows_that_the_first_step_has_left(
-    kernels: tuple[int, ...], is_ahead: bool, depth: int
-) -> None:
+@pytest.mark.parametrize("kernels", [(3, 3), (1, 3, 1), (5,)], ids=str)
+def test_a_sum_in_a_cascade_replaces_rows_that_the_first_step_has_left(kernels: tuple[int, ...], depth: int) -> None:
     shape = (1, 32, 32, depth)
     content = residual(kernels, shape)
     compiled = npu.compile(content, "ethos-u55-128", optimise="size")
-    assert (compiled.compiled_model.usage.arena_bytes < 1.9 * math.prod(shape)) is is_ahead
+    assert compiled.compiled_model.usage.arena_bytes < 1.9 * math.prod(shape)
     inputs = random_inputs(content, 5)
     for ours, theirs in zip(npu.run(compiled.content, inputs).outputs, run_reference(content, inputs), strict=True):
         np.testing.assert_array_equal(ours, theirs)

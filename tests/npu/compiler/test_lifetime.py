@@ -138,7 +138,7 @@ def chain_in_stripes(height: int, result_depth: int, stripes: int, *, is_folded:
     if is_folded:
         pairs = laid_out(chain[0].ifm, (0, 0), (height, 3, 8), (24, 8))
         chain[0] = replace(chain[0], ifm=pairs, kernel=KernelWindow(3, 2, 2, 1))
-    steps = cutting.in_stripes(chain, stripes, is_rolling=True)
+    steps = cutting.in_stripes(chain, stripes, cutting.Overlap.KEPT)
     assert steps is not None
     return Program(steps, ((0, source),), ((1, result),))
 

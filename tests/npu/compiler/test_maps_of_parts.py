@@ -7,7 +7,7 @@ import pytest
 
 import npu
 from npu.compiler.ir import Program
-from npu.compiler.stripes import in_stripes
+from npu.compiler.stripes import Overlap, in_stripes
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes, Padding
 from npu.graph.dtype import DType
@@ -107,7 +107,7 @@ def test_stripes_of_maps_that_are_made_in_parts_give_the_same_elements(name: str
     tried = 0
     for first, last in chains_around(whole.steps, len(whole.steps) - 1, has_branches=True):
         for count in (2, 3, 5, 8):
-            stripes = in_stripes(whole.steps[first : last + 1], count, is_rolling=True)
+            stripes = in_stripes(whole.steps[first : last + 1], count, Overlap.KEPT)
             steps = (*whole.steps[:first], *(stripes or ()), *whole.steps[last + 1 :])
             found = execute(Program(steps, whole.inputs, whole.outputs), given)[made.x]
             np.testing.assert_array_equal(found, expected, err_msg=f"{first} to {last} in {count}")

