@@ -1,12 +1,12 @@
 """Our compiler beside Vela on the simulator's clock, every model and target: cycles, SRAM and flash, worst cell first.
 
 Usage: python -m benchmarks.compiler_quality [--models a,b] [--targets x,y] [--optimise size] [--lstm-gates table]
-    [--vela FOLDER] [--write PAGE.md] [MODEL.tflite ...]
+    [--architectures] [--vela FOLDER] [--write PAGE.md] [MODEL.tflite ...]
 
 Every ratio is ours by Vela's (below 1.00 is better); both files run on our own simulator with the default settings of the
 target. Total cycles hold the CPU's too. SRAM is the arena, with the tensors and variables of operators on the CPU, and fast
 scratch. `--optimise` is that of both compilers, `--lstm-gates` of ours: Vela's are always those of the table. `--vela` keeps
-Vela's files of it between runs (FOLDER/MODEL/TARGET.tflite).
+Vela's files of it between runs (FOLDER/MODEL/TARGET.tflite). `--architectures` are those of `tests/support/architectures`.
 Needs the test extra (Vela).
 """
 
@@ -28,6 +28,7 @@ from npu.graph.graph import Model
 from npu.hardware.catalogue import list_variants
 from npu.tflite.reader import read_model
 
+from tests.support.architectures import ARCHITECTURES
 from tests.support.shared import shared_models
 
 COLUMNS = ("total cycles", "NPU cycles", "SRAM", "flash")
@@ -177,9 +178,23 @@ def page(cells: Sequence[Cell], targets: Sequence[str], goal: str = "performance
         yield f"| {cell.model} | {cell.target} | " + (" | ".join(ratios) if cell.ours else f"{cell.reason} | | |") + " |"
 
 
+def models_at_hand() -> dict[str, Path]:
+    """Real models beside the project, and examples."""
+    return {**shared_models(), **{path.stem: path for path in Path("examples").glob("*.tflite")}}
+
+
+def architectures(folder: Path) -> dict[str, Path]:
+    """Files of the networks of published architectures, written to a folder."""
+    files = {name: folder / f"{name}.tflite" for name in ARCHITECTURES}
+    for name, path in files.items():
+        path.write_bytes(ARCHITECTURES[name]())
+    return files
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("files", nargs="*", type=Path, help="models (default: real models beside the project, examples)")
+    parser.add_argument("--architectures", action="store_true", help="networks of published architectures, with seeded weights")
     parser.add_argument("--models", type=lambda text: text.split(","))
     parser.add_argument("--targets", type=lambda text: text.split(","), default=list(list_variants()))
     parser.add_argument("--optimise", choices=("performance", "size"), default="performance")
@@ -187,13 +202,12 @@ def main() -> None:
     parser.add_argument("--vela", type=Path, metavar="FOLDER", help="keep Vela's files here")
     parser.add_argument("--write", type=Path, metavar="PAGE.md")
     options = parser.parse_args()
-    known = {**shared_models(), **{path.stem: path for path in Path("examples").glob("*.tflite")}}
-    wanted = [path for name, path in known.items() if options.models is None or name in options.models]
-    files = options.files or wanted
     with tempfile.TemporaryDirectory() as folder:
         kept = options.vela or Path(folder)
+        known = architectures(Path(folder)) if options.architectures else models_at_hand()
+        wanted = [path for name, path in known.items() if options.models is None or name in options.models]
         cells = []
-        for path in files:
+        for path in options.files or wanted:
             cells += [compare(path, target, kept, options.optimise, options.lstm_gates) for target in options.targets]
             sys.stderr.write(f"{path.stem}\n")
     text = "\n".join(page(cells, options.targets, options.optimise)) + "\n"
