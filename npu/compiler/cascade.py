@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from npu.compiler.cut_rows import CascadeSearch, CutPlan
 from npu.compiler.lifetime import PlanNode
+from npu.compiler.price import Draft
 from npu.graph.graph import Graph
 from npu.progress import Progress, counted
 from npu.records import dataclass
@@ -34,10 +35,6 @@ _NOTEWORTHY = 0.955
 """Of the peak without branches, what such a plan must have at most: packing maps and copies may take more than that."""
 _NEAR_SHARES = (1.0, 0.9)
 """Of the peak of the best plan, what others with branches are cut for: what is cut for less may end with more of both."""
-PRICE_OF_SRAM, PRICE_OF_BYTES = 1 / 4, 1 / 2
-"""A small part less of the SRAM is worth a quarter of that part of the cycles, of SRAM and flash together a half."""
-STEP_BYTES = 60
-"""Of commands, in the mean of networks in stripes."""
 
 
 def fit_cache(
@@ -84,15 +81,6 @@ def plans_within(
 
 def _peak(plan: CutPlan) -> int:
     return plan.peak
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """What a plan takes, about: cycles, the arena for its maps, and encoded weights with commands."""
-
-    cycles: float
-    sram_bytes: int
-    flash_bytes: int
 
 
 def fit_least(
@@ -150,14 +138,6 @@ class _Drafted:
     nodes: Sequence[PlanNode]
     draft: Draft
 
-    @property
-    def price(self) -> float:
-        return _price(self.draft.cycles, self.draft.sram_bytes, self.draft.flash_bytes)
-
-
-def _price(cycles: float, sram_bytes: int, flash_bytes: int) -> float:
-    return float(cycles * sram_bytes**PRICE_OF_SRAM * (sram_bytes + flash_bytes) ** PRICE_OF_BYTES)
-
 
 class _Drafts:
     """Drafts of plans, each made once: searches of different kinds come to the same ones."""
@@ -180,8 +160,8 @@ class _Drafts:
         """The plan with the least price. Stripes take no fewer cycles than whole maps: what is dear even so is not drafted."""
         whole = self.whole.draft
         for search, plan in plans:
-            if _price(whole.cycles, plan.peak, whole.flash_bytes) < best.price:
-                best = min(best, self._of(search, plan), key=lambda one: one.price)
+            if Draft(whole.cycles, plan.peak, whole.flash_bytes).price < best.draft.price:
+                best = min(best, self._of(search, plan), key=lambda one: one.draft.price)
         return best
 
 

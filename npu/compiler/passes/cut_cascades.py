@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from npu.compiler.fast_memory import far_maps, room_for_maps
 from npu.compiler.goal import Goal
@@ -13,6 +14,7 @@ from npu.compiler.layout import choose_layouts
 from npu.compiler.lifetime import PlanNode, steps_of
 from npu.compiler.memory import CopyPlan, arena_budget, is_hopeless
 from npu.compiler.peaks import MapPeaks, hidden_peak, map_peaks
+from npu.compiler.price import STEP_BYTES, Draft
 from npu.compiler.state import GraphState, State
 from npu.compiler.step_problems import StepEstimates
 from npu.compiler.weights import ExpectedConstants
@@ -44,18 +46,20 @@ def _fitting(graph: GraphState, peaks: MapPeaks, state: State) -> tuple[Sequence
 
 def _least(graph: GraphState, peaks: MapPeaks, state: State) -> Sequence[PlanNode]:
     """The nodes for SIZE: the smallest, or what comes nearest to the budget of the arena."""
-    from npu.compiler.cascade import STEP_BYTES, Draft, fit_least  # here and below: for most models no search is needed
-
-    def draft(nodes: Sequence[PlanNode]) -> Draft:
-        constants = _expected(state)
-        plan = _drafted(graph, state, nodes, constants, copies_bytes=0)
-        return Draft(plan.cycles, plan.maps.bytes, constants.bytes + STEP_BYTES * len(steps_of(nodes)))
+    from npu.compiler.cascade import fit_least  # here and below: for most models no search is needed
 
     budget = _budget(peaks, state)
-    least = fit_least(graph.graph, graph.nodes, peaks.visible, draft, state.progress)
+    least = fit_least(graph.graph, graph.nodes, peaks.visible, partial(_draft, graph, state), state.progress)
     if peaks.whole <= budget or map_peaks(graph.graph, least).whole <= budget:
         return least
     return _best([list(least), *_plans(graph, budget, state)], graph, state, budget)
+
+
+def _draft(graph: GraphState, state: State, nodes: Sequence[PlanNode], room: int = 0) -> Draft:
+    """What the nodes take for SIZE."""
+    constants = _expected(state)
+    plan = _drafted(graph, state, nodes, constants, room=room, copies_bytes=0)
+    return Draft(plan.cycles, plan.bytes, constants.bytes + STEP_BYTES * len(steps_of(nodes)))
 
 
 def _in_cache(graph: GraphState, nodes: Sequence[PlanNode], state: State) -> tuple[Sequence[PlanNode], int]:
@@ -75,7 +79,10 @@ def _in_cache(graph: GraphState, nodes: Sequence[PlanNode], state: State) -> tup
         return spare_traffic(graph.graph, cut if is_small else nodes, cut, room, estimates), room
 
     plan = fitted(room_for_maps(mode))
-    if is_small or hidden_peak(graph.graph, nodes, choose_layouts(steps_of(nodes))) <= plan[1]:
+    if is_small:
+        is_cut = len(steps_of(plan[0])) > len(steps_of(nodes))
+        return min(plan, (nodes, plan[1]), key=lambda one: _draft(graph, state, *one).price) if is_cut else plan
+    if hidden_peak(graph.graph, nodes, choose_layouts(steps_of(nodes))) <= plan[1]:
         return plan
     if estimates(steps_of(plan[0]), far_maps(graph.graph, *plan)) <= estimates(steps_of(nodes)) * _NEAR:
         return plan

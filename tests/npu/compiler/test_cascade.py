@@ -9,13 +9,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from npu.compiler.cascade import Draft, fit_cache, fit_least, plans_within
+from npu.compiler.cascade import fit_cache, fit_least, plans_within
 from npu.compiler.cut_rows import CascadeSearch
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, StepWeights, Storage, View
 from npu.compiler.layout import feature_map
 from npu.compiler.lifetime import PlanNode
 from npu.compiler.lower.geometry import laid_out
 from npu.compiler.peaks import map_peaks
+from npu.compiler.price import Draft
 from npu.compiler.stripes import Overlap, in_stripes
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
