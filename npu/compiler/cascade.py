@@ -79,6 +79,11 @@ def plans_within(
             yield search.nodes(plan)
 
 
+def _weights(plan: CutPlan) -> int:
+    """How many weights the steps of a plan read."""
+    return int(plan.steps["weights"].sum())
+
+
 def _peak(plan: CutPlan) -> int:
     return plan.peak
 
@@ -88,19 +93,20 @@ def fit_least(
     nodes: Sequence[PlanNode],
     visible: int,
     draft: Callable[[Sequence[PlanNode]], Draft],
+    bytes_per_cycle: float,
     progress: Progress | None = None,
 ) -> Sequence[PlanNode]:
     """The nodes with cascades for SIZE: of plans whose peak is about the smallest, and of what is not cut, the one worth most.
 
-    No peak is below the `visible` bytes of tensors that others see. Plans of chains without branches come first; where chains
-    have branches, and results begin in front of what they are made from, smaller ones may be found.
+    No peak is below the `visible` bytes of tensors that others see. Where chains have branches, and results begin in front of
+    what they are made from, plans may be smaller. Constants are read at `bytes_per_cycle`.
     """
     lines = CascadeSearch(graph, nodes, _STRIPES)
-    drafts = _Drafts(draft, lines)
+    drafts = _Drafts(draft, bytes_per_cycle, lines)
     branches = CascadeSearch(graph, nodes, _STRIPES, has_branches=True, has_leads=True)
     plans = [(lines, plan) for plan in _about_smallest(lines, visible, progress)]
     plans += [(branches, plan) for plan in _smaller(branches, min(plan.peak for _, plan in plans), visible, progress)]
-    best = drafts.cheapest(drafts.whole, sorted(plans, key=lambda one: one[1].peak))
+    best = drafts.cheapest(drafts.whole, plans)
     near = [(branches, _cut_down(branches, int(best.plan.peak * share), progress)) for share in _NEAR_SHARES]
     return drafts.cheapest(best, near).nodes
 
@@ -142,10 +148,11 @@ class _Drafted:
 class _Drafts:
     """Drafts of plans, each made once: searches of different kinds come to the same ones."""
 
-    def __init__(self, draft: Callable[[Sequence[PlanNode]], Draft], search: CascadeSearch) -> None:
+    def __init__(self, draft: Callable[[Sequence[PlanNode]], Draft], bytes_per_cycle: float, search: CascadeSearch) -> None:
         self._draft = draft
         self._known: dict[bytes, _Drafted] = {}
         self.whole = self._of(search, search.start)
+        self._weight_cycles = self.whole.draft.flash_bytes / max(_weights(search.start), 1) / bytes_per_cycle
 
     def _of(self, search: CascadeSearch, plan: CutPlan) -> _Drafted:
         """What a plan of a search takes; the rows of every step tell it from others."""
@@ -157,12 +164,18 @@ class _Drafts:
         return known
 
     def cheapest(self, best: _Drafted, plans: Iterable[tuple[CascadeSearch, CutPlan]]) -> _Drafted:
-        """The plan with the least price. Stripes take no fewer cycles than whole maps: what is dear even so is not drafted."""
-        whole = self.whole.draft
-        for search, plan in plans:
-            if Draft(whole.cycles, plan.peak, whole.flash_bytes).price < best.draft.price:
-                best = min(best, self._of(search, plan), key=lambda one: one.draft.price)
+        """The plan with the least price; the most promising are drafted first, until no other can be cheaper."""
+        for search, plan in sorted(plans, key=lambda one: self._least_price(one[1])):
+            if self._least_price(plan) >= best.draft.price:
+                break
+            best = min(best, self._of(search, plan), key=lambda one: one.draft.price)
         return best
+
+    def _least_price(self, plan: CutPlan) -> float:
+        """Stripes take no fewer cycles than whole maps, nor than it takes to read all their weights."""
+        whole = self.whole.draft
+        cycles = max(whole.cycles, _weights(plan) * self._weight_cycles)
+        return Draft(cycles, plan.peak, whole.flash_bytes).price
 
 
 def _closest(search: CascadeSearch, budget: int, progress: Progress | None) -> CutPlan:

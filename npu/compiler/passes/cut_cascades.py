@@ -18,6 +18,7 @@ from npu.compiler.price import STEP_BYTES, Draft
 from npu.compiler.state import GraphState, State
 from npu.compiler.step_problems import StepEstimates
 from npu.compiler.weights import ExpectedConstants
+from npu.machine.port_rates import port_rate
 
 _SURE = 0.95
 """Of the drafted cycles of the first plan, what another one has at most: drafts are not exact."""
@@ -49,7 +50,8 @@ def _least(graph: GraphState, peaks: MapPeaks, state: State) -> Sequence[PlanNod
     from npu.compiler.cascade import fit_least  # here and below: for most models no search is needed
 
     budget = _budget(peaks, state)
-    least = fit_least(graph.graph, graph.nodes, peaks.visible, partial(_draft, graph, state), state.progress)
+    rate = port_rate(state.variant, state.variant.memory_mode.constants).read
+    least = fit_least(graph.graph, graph.nodes, peaks.visible, partial(_draft, graph, state), rate, state.progress)
     if peaks.whole <= budget or map_peaks(graph.graph, least).whole <= budget:
         return least
     return _best([list(least), *_plans(graph, budget, state)], graph, state, budget)

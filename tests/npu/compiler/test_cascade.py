@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -44,12 +45,12 @@ def within(graph: Graph, nodes: list[PlanNode], budget: int) -> list[PlanNode]:
 
 
 def least(graph: Graph, nodes: list[PlanNode], cycles: Callable[[Sequence[Step]], float]) -> list[PlanNode]:
-    """The plan for SIZE where flash costs nothing."""
+    """The plan for SIZE where flash costs nothing and is read at once."""
 
     def draft(made: Sequence[PlanNode]) -> Draft:
         return Draft(sum(cycles(node.steps) for node in made), peak(list(made)), 1)
 
-    return list(fit_least(graph, nodes, map_peaks(graph, nodes).visible, draft))
+    return list(fit_least(graph, nodes, map_peaks(graph, nodes).visible, draft, bytes_per_cycle=math.inf))
 
 
 def cut_chain(
