@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from npu.compiler.cut_rows import CascadeSearch, CutPlan
 from npu.compiler.lifetime import PlanNode
-from npu.compiler.price import Draft
+from npu.compiler.price import Draft, price, price_of_least
 from npu.graph.graph import Graph
 from npu.progress import Progress, counted
 from npu.records import dataclass
@@ -96,19 +96,19 @@ def fit_least(
     bytes_per_cycle: float,
     progress: Progress | None = None,
 ) -> Sequence[PlanNode]:
-    """The nodes with cascades for SIZE: of plans whose peak is about the smallest, and of what is not cut, the one worth most.
+    """The nodes with cascades for SIZE: plans whose peak is about the smallest, or whole maps, as is worth most.
 
-    No peak is below the `visible` bytes of tensors that others see. Where chains have branches, and results begin in front of
-    what they are made from, plans may be smaller. Constants are read at `bytes_per_cycle`.
+    No peak is below the `visible` bytes of tensors that others see. Chains without branches come first: there SRAM counts as
+    much as cycles. Where chains have branches, and results begin in front of what they are made from, smaller plans may be
+    found. Constants are read at `bytes_per_cycle`.
     """
     lines = CascadeSearch(graph, nodes, _STRIPES)
     drafts = _Drafts(draft, bytes_per_cycle, lines)
     branches = CascadeSearch(graph, nodes, _STRIPES, has_branches=True, has_leads=True)
-    plans = [(lines, plan) for plan in _about_smallest(lines, visible, progress)]
-    plans += [(branches, plan) for plan in _smaller(branches, min(plan.peak for _, plan in plans), visible, progress)]
-    best = drafts.cheapest(drafts.whole, plans)
-    near = [(branches, _cut_down(branches, int(best.plan.peak * share), progress)) for share in _NEAR_SHARES]
-    return drafts.cheapest(best, near).nodes
+    plain = drafts.cheapest(drafts.whole, lines, _about_smallest(lines, visible, progress), price_of_least)
+    best = drafts.cheapest(plain, branches, _smaller(branches, plain.plan.peak, visible, progress), price)
+    near = [_cut_down(branches, int(best.plan.peak * share), progress) for share in _NEAR_SHARES]
+    return drafts.cheapest(best, branches, [plan for plan in near if plan.peak <= best.plan.peak], price).nodes
 
 
 def _about_smallest(search: CascadeSearch, budget: int, progress: Progress | None) -> Iterable[CutPlan]:
@@ -163,19 +163,21 @@ class _Drafts:
             known = self._known[key] = _Drafted(plan, nodes, self._draft(nodes))
         return known
 
-    def cheapest(self, best: _Drafted, plans: Iterable[tuple[CascadeSearch, CutPlan]]) -> _Drafted:
+    def cheapest(
+        self, best: _Drafted, search: CascadeSearch, plans: Iterable[CutPlan], price: Callable[[Draft], float]
+    ) -> _Drafted:
         """The plan with the least price; the most promising are drafted first, until no other can be cheaper."""
-        for search, plan in sorted(plans, key=lambda one: self._least_price(one[1])):
-            if self._least_price(plan) >= best.draft.price:
+        promising = sorted((price(self._least(plan)), number, plan) for number, plan in enumerate(plans))
+        for least, _, plan in promising:
+            if least >= price(best.draft):
                 break
-            best = min(best, self._of(search, plan), key=lambda one: one.draft.price)
+            best = min(best, self._of(search, plan), key=lambda one: price(one.draft))
         return best
 
-    def _least_price(self, plan: CutPlan) -> float:
+    def _least(self, plan: CutPlan) -> Draft:
         """Stripes take no fewer cycles than whole maps, nor than it takes to read all their weights."""
         whole = self.whole.draft
-        cycles = max(whole.cycles, _weights(plan) * self._weight_cycles)
-        return Draft(cycles, plan.peak, whole.flash_bytes).price
+        return Draft(max(whole.cycles, _weights(plan) * self._weight_cycles), plan.peak, whole.flash_bytes)
 
 
 def _closest(search: CascadeSearch, budget: int, progress: Progress | None) -> CutPlan:

@@ -14,7 +14,7 @@ from npu.compiler.layout import choose_layouts
 from npu.compiler.lifetime import PlanNode, steps_of
 from npu.compiler.memory import CopyPlan, arena_budget, is_hopeless
 from npu.compiler.peaks import MapPeaks, hidden_peak, map_peaks
-from npu.compiler.price import STEP_BYTES, Draft
+from npu.compiler.price import STEP_BYTES, Draft, price
 from npu.compiler.state import GraphState, State
 from npu.compiler.step_problems import StepEstimates
 from npu.compiler.weights import ExpectedConstants
@@ -83,7 +83,7 @@ def _in_cache(graph: GraphState, nodes: Sequence[PlanNode], state: State) -> tup
     plan = fitted(room_for_maps(mode))
     if is_small:
         is_cut = len(steps_of(plan[0])) > len(steps_of(nodes))
-        return min(plan, (nodes, plan[1]), key=lambda one: _draft(graph, state, *one).price) if is_cut else plan
+        return min(plan, (nodes, plan[1]), key=lambda one: price(_draft(graph, state, *one))) if is_cut else plan
     if hidden_peak(graph.graph, nodes, choose_layouts(steps_of(nodes))) <= plan[1]:
         return plan
     if estimates(steps_of(plan[0]), far_maps(graph.graph, *plan)) <= estimates(steps_of(nodes)) * _NEAR:

@@ -267,7 +267,7 @@ def test_performance_in_the_memory_that_size_takes_is_as_fast(seed: int) -> None
         (random_chain(117), 2880, 11_500),  # 2,176 bytes would take 21,885 cycles
         (network(112, scarce=False), 15_500, 118_000),
         (network(42, scarce=False), 66_500, 510_000),
-        (network(146, scarce=False), 5100, 16_500),
+        (network(146, scarce=False), 5800, 15_500),
         (network(98, scarce=False), 24_000, 357_000),
     ],
 )
