@@ -72,9 +72,10 @@ def plans_within(
                 yield search.nodes(plans[-1])
         nearest.append((search, min(plans, key=_peak)))
     if all(plan.peak > budget for _, plan in nearest):
-        # Chains of stripes, which these searches leave alone, may go on where branches do not.
-        search = CascadeSearch(graph, nodes, _STRIPES)
-        nearest.append((search, _closest(search, budget, progress)))
+        # Chains of stripes, which these searches leave alone, may go on where branches do not, and steps that come ahead.
+        for comes_ahead in (True, False):
+            search = CascadeSearch(graph, nodes, _STRIPES, comes_ahead=comes_ahead)
+            nearest.append((search, _closest(search, budget, progress)))
         for search, plan in sorted(nearest, key=lambda one: one[1].peak):
             yield search.nodes(plan)
 

@@ -83,8 +83,9 @@ class CascadeSearch:
 
     `hides_tensors` counts only maps that nobody else sees. `has_branches` cuts chains with branches that meet again; else
     every map of a chain is read by the next step only, and stripes are steps of later chains. `has_leads`: results may begin
-    in front of what they are made from, as `npu.compiler.lifetime.share_in_place` says. Searches for one budget after
-    the other begin alike: a plan that was made is not made again.
+    in front of what they are made from, as `npu.compiler.lifetime.share_in_place` says. `comes_ahead`: steps may come ahead of
+    the first stripe, which then are in no later chain. Searches for one budget after the other begin alike: a plan that was
+    made is not made again.
     """
 
     def __init__(
@@ -96,10 +97,11 @@ class CascadeSearch:
         hides_tensors: bool = False,
         has_branches: bool = False,
         has_leads: bool = False,
+        comes_ahead: bool = True,
     ) -> None:
         self._has_leads = has_leads
         self._given, self._counts = nodes, np.array(counts)
-        self._hides_tensors, self._has_branches = hides_tensors, has_branches
+        self._hides_tensors, self._has_branches, self._comes_ahead = hides_tensors, has_branches, comes_ahead
         self._more = (LONGEST - 1) * max(counts)
         """Room for the maps and buffers of a cascade: all but the last one of a chain, in every stripe."""
         self._search, self._chains = np.zeros(1, SEARCH), np.zeros(MOST_CHAINS, CHAIN)
@@ -139,7 +141,7 @@ class CascadeSearch:
     def _next(self, plan: CutPlan, budget: int) -> CutPlan | None:
         number = int(np.searchsorted(plan.nodes[:, 0], plan.worst, "right")) - 1
         begin, end = plan.extents[number, :2].tolist()
-        ways = self._hides_tensors, self._has_branches, self._has_leads
+        ways = self._hides_tensors, self._has_branches, self._has_leads, self._comes_ahead
         values = (begin, end, plan.worst, plan.peak, budget, *ways, len(plan.maps), len(plan.buffers))
         best, trial = self._search, self._trial_of(plan)
         best[0] = filled(values, SEARCH)

@@ -15,6 +15,7 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples/notebooks").glob("*.ip
 def test_a_notebook_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(path.parent)
     monkeypatch.setenv("IPYTHONDIR", "/nonexistent")
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # an active environment other than this one is warned about
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     shell = InteractiveShell(history_manager=None)

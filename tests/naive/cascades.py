@@ -34,6 +34,7 @@ class NaiveSearch:
     hides_tensors: bool = False
     has_branches: bool = False
     has_leads: bool = False
+    comes_ahead: bool = True
 
     def usage(self, program: CutProgram) -> list[int]:
         """Bytes at every event."""
@@ -55,7 +56,8 @@ class NaiveSearch:
             own = list[Trial]()
             ways = [Overlap.KEPT]
             if last - first > 1 and not self.hides_tensors:
-                ways += [Overlap.KEPT_AHEAD, Overlap.MADE_AGAIN][: 1 + is_line(program.whole[first : last + 1])]
+                ways += [Overlap.KEPT_AHEAD] * self.comes_ahead
+                ways += [Overlap.MADE_AGAIN] * is_line(program.whole[first : last + 1])
             for overlap in ways:
                 if all(trial.peak > budget for trial in own):
                     own += self._trials(program, usage, (first, last), budget, overlap)

@@ -61,7 +61,7 @@ SHORT = 2
 SEARCH = np.dtype(
     integers(
         *("begin", "end", "worst"),  # of the node that has the peak, in steps, and the event of that
-        *("peak", "budget", "hides_tensors", "has_branches", "has_leads"),
+        *("peak", "budget", "hides_tensors", "has_branches", "has_leads", "comes_ahead"),
         *("map_count", "buffer_count"),
         *("first", "last", "count", "overlap"),  # the best trial: a chain of steps and its stripes; count 0: none
         *("first_event", "last_event", "reached", "work", "added"),
@@ -572,6 +572,8 @@ def improve(  # type: ignore[no-untyped-def]
         for overlap in (KEPT, KEPT_AHEAD, MADE_AGAIN):
             if overlap != KEPT and (search.hides_tensors or last - first < SHORT or is_met):
                 break
+            if overlap == KEPT_AHEAD and not search.comes_ahead:
+                continue
             if overlap == MADE_AGAIN and not is_line(whole, maps, first, last):
                 break
             limit = lowest

@@ -27,7 +27,11 @@ from tests.support.mixed_graphs import mixed_graph
 
 COUNTS = (2, 3, 4, 8)
 MODES = {"lines": {}, "lines in a cache": {"hides_tensors": True}, "branches": {"has_branches": True}}
-MODES |= {"lines with leads": {"has_leads": True}, "branches with leads": {"has_branches": True, "has_leads": True}}
+MODES |= {
+    "lines, none ahead": {"comes_ahead": False},
+    "lines with leads": {"has_leads": True},
+    "branches with leads": {"has_branches": True, "has_leads": True},
+}
 
 
 def boxes_of(steps: tuple[Step, ...]) -> list[tuple[str, tuple[int, ...], View]]:
