@@ -1,7 +1,8 @@
 """Compiled rows run on an emulated aarch64 CPU (qemu-aarch64, with the cross compiler's C library).
 
 Rows hold addresses of this process. An image has a copy of every array that they may refer to, at addresses of the emulated
-process; words that are addresses of this process are changed to those.
+process; words that are addresses of this process are changed to those. But memories of the NPU, and lists of numbers smaller
+than addresses, are data, whatever they look like.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ class Emulator:
             for stream, memory, with_dot_product in tasks
         ]
         path = folder / "image"
-        path.write_bytes(image.content(np.array(header, np.int64)))
+        data = [array for _, memory, _ in tasks for array in (*memory.regions.values(), memory.shram)]
+        path.write_bytes(image.content(np.array(header, np.int64), data))
         subprocess.run(["qemu-aarch64", "-cpu", "max", self.program, path], check=True)
         done = np.fromfile(path, np.uint8)
         for _, memory, _ in tasks:
@@ -107,13 +109,17 @@ class _Image:
     def address(self, array: np.ndarray) -> int:
         return int(self._moved(np.array([array.__array_interface__["data"][0]]))[0])
 
-    def content(self, header: np.ndarray) -> bytes:
-        """All bytes, with addresses of the emulated process."""
+    def content(self, header: np.ndarray, data: Sequence[np.ndarray]) -> bytes:
+        """All bytes, with addresses of the emulated process but in arrays of `data`."""
         whole = np.zeros(-(-(self._end + _GAP) // 8) * 8, np.uint8)
         for place, array in self._places.values():
             whole[place : place + array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)
         words = whole.view(np.int64)
         words[:] = self._moved(words)
+        lists = [array for _, array in self._places.values() if array.ndim == 1 and array.dtype.itemsize < words.itemsize]
+        for array in (*data, *lists):
+            place = self.address(array) - _BASE
+            whole[place : place + array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)
         words[: header.size] = header.reshape(-1)
         return whole.tobytes()
 
