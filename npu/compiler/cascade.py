@@ -165,14 +165,13 @@ class _Drafts:
         return known
 
     def cheapest(
-        self, best: _Drafted, search: CascadeSearch, plans: Iterable[CutPlan], price: Callable[[Draft], float]
+        self, best: _Drafted, search: CascadeSearch, plans: Iterable[CutPlan], price_of: Callable[[Draft], float]
     ) -> _Drafted:
         """The plan with the least price; the most promising are drafted first, until no other can be cheaper."""
-        promising = sorted((price(self._least(plan)), number, plan) for number, plan in enumerate(plans))
-        for least, _, plan in promising:
-            if least >= price(best.draft):
+        for plan in sorted(plans, key=lambda plan: price_of(self._least(plan))):
+            if price_of(self._least(plan)) >= price_of(best.draft):
                 break
-            best = min(best, self._of(search, plan), key=lambda one: price(one.draft))
+            best = min(best, self._of(search, plan), key=lambda one: price_of(one.draft))
         return best
 
     def _least(self, plan: CutPlan) -> Draft:

@@ -34,11 +34,11 @@ from npu.compiler.kernels.stripes import (
     begin_chain,
     height_of,
     keep_rows,
+    make_stripe,
     next_stripe,
     rows_of_line,
     rows_of_result,
     rows_of_stripe,
-    stripe_end,
     stripes_ahead,
     view_of,
     write_line,
@@ -287,9 +287,8 @@ def least_rolling(steps, maps, first, last, begin, stripe_rows, overlap, rows): 
     for place in range(last - first + 1):
         rows[place, 4] = 0
     for stripe in range(-ahead, FEW):
-        start = begin + max(stripe, 0) * stripe_rows
-        if start < end:
-            next_stripe(steps, maps, first, last, start, stripe_end(begin, end, stripe_rows, stripe), rows)
+        if begin + stripe * stripe_rows < end:
+            make_stripe(steps, maps, first, last, (begin, end), stripe_rows, stripe, rows)
             keep_rows(steps, maps, first, last, rows)
             for place in range(last - first + 1):
                 rows[place, 4] += stripe > 0 and rows[place, 1] > rows[place, 0]

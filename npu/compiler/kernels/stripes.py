@@ -211,9 +211,11 @@ def stripes_ahead(steps, maps, first, last, begin, stripe_rows, rows):  # type: 
 
 
 @inlined
-def stripe_end(begin, end, stripe_rows, number):  # type: ignore[no-untyped-def]
-    """Where the rows of a stripe end; numbers of those before the first one are negative."""
-    return min(begin + (number + 1) * stripe_rows, end)
+def make_stripe(steps, maps, first, last, extent, stripe_rows, number, rows):  # type: ignore[no-untyped-def]
+    """What steps make for a stripe of rows of the result, whose `extent` is where they begin and end. Before the first: < 0."""
+    begin, end = extent
+    start, finish = begin + max(number, 0) * stripe_rows, min(begin + (number + 1) * stripe_rows, end)
+    next_stripe(steps, maps, first, last, start, finish, rows)
 
 
 @kernel(ty.several(ty.int64, 2)(STEPS, MAPS, ty.int64, ty.int64, ty.int64, ty.int64, MATRIX))
@@ -226,8 +228,7 @@ def keep_all_rows(steps, maps, first, last, count, overlap, rows):  # type: igno
         if overlap == KEPT_AHEAD:
             ahead = stripes_ahead(steps, maps, first, last, begin, stripe_rows, rows)
         for number in range(-ahead, ceil_div(end - begin, stripe_rows)):
-            start = begin + max(number, 0) * stripe_rows
-            next_stripe(steps, maps, first, last, start, stripe_end(begin, end, stripe_rows, number), rows)
+            make_stripe(steps, maps, first, last, (begin, end), stripe_rows, number, rows)
             keep_rows(steps, maps, first, last, rows)
     return stripe_rows, ahead
 
@@ -298,8 +299,7 @@ def write_rolling(steps, maps, first, last, count, overlap, map_count, buffer_co
     begin, end = rows_of_result(steps, first, last)
     begin_chain(steps, maps, first, last, rows)
     for number in range(-ahead, ceil_div(end - begin, stripe_rows)):
-        row = begin + max(number, 0) * stripe_rows
-        next_stripe(steps, maps, first, last, row, stripe_end(begin, end, stripe_rows, number), rows)
+        make_stripe(steps, maps, first, last, (begin, end), stripe_rows, number, rows)
         for position in range(first, last + 1):
             start, finish = rows[position - first, 0], rows[position - first, 1]
             if finish > start:
@@ -374,8 +374,7 @@ def all_rows(steps, maps, count, overlap, rows, made):  # type: ignore[no-untype
         begin, end = rows_of_result(steps, 0, last)
         begin_chain(steps, maps, 0, last, rows)
         for number in range(-ahead, ceil_div(end - begin, stripe_rows)):
-            start = begin + max(number, 0) * stripe_rows
-            next_stripe(steps, maps, 0, last, start, stripe_end(begin, end, stripe_rows, number), rows)
+            make_stripe(steps, maps, 0, last, (begin, end), stripe_rows, number, rows)
             for position in range(len(steps)):
                 made[stripes, position, 0], made[stripes, position, 1] = rows[position, 0], rows[position, 1]
             stripes += 1

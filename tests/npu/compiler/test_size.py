@@ -18,6 +18,7 @@ from npu.isa.operations import Dma, KernelOperation, Layout, Pooling
 from npu.tflite.writer import write_model
 
 from tests.npu.compiler.test_goal import random_chain
+from tests.support.architectures import ARCHITECTURES
 from tests.support.litert import random_inputs, run_reference
 from tests.support.networks import network
 from tests.support.random_graphs import Sketch, convolved
@@ -276,3 +277,16 @@ def test_cutting_for_the_least_does_not_end_with_more(content: bytes, most_bytes
     made = npu.compile(content, optimise="size")
     assert made.compiled_model.usage.arena_bytes <= most_bytes
     assert npu.time_model(made.content).report.totals.total_cycles <= most_cycles
+
+
+def test_a_deep_chain_comes_ahead_of_its_first_stripe() -> None:
+    """Ten windows of 3x3 in a row: 102,400 bytes and 24.2 M cycles where buffers hold what the first stripe needs."""
+    made = npu.compile(ARCHITECTURES["dncnn_64"](), "ethos-u55-32", optimise="size")
+    assert made.compiled_model.usage.arena_bytes <= 80_000
+    assert npu.time_model(made.content, target="ethos-u55-32").report.totals.npu_cycles <= 10_600_000
+
+
+def test_stripes_that_cost_more_than_they_save_are_none_for_size_in_a_cache() -> None:
+    """They would take two thirds of the memory, and 1.34 M cycles."""
+    made = npu.compile(ARCHITECTURES["unetpp_64"](), "ethos-u65-256", optimise="size")
+    assert npu.time_model(made.content, target="ethos-u65-256").report.totals.total_cycles <= 1_000_000
