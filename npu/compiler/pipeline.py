@@ -66,8 +66,9 @@ def pass_names() -> tuple[str, ...]:
 def run_passes(state: State, observers: tuple[Observer, ...] = ()) -> State:
     """The state after the last pass, or as soon as nothing is left for the NPU.
 
-    If the maps do not fit the memory as they are, the model is tried for SIZE too: what is made smaller in another way may fit,
-    or be faster. With results of joins that are made late it takes least: the last way before operators run on the CPU.
+    If the maps, with copies of constants, do not fit the memory as they are, the model is tried for SIZE too: what is made
+    smaller in another way may fit, or be faster. With results of joins that are made late it takes least: the last way before
+    operators run on the CPU.
     """
     settled = _run_until_settled(state, observers)
     budget = arena_budget(state.variant)

@@ -49,12 +49,13 @@ class NodeStream:
 class GraphState:
     """One graph. `jobs[i]` and `streams[i]` are those of node i, empty and None for a CPU operator.
 
-    `nodes` come from `partition_graphs`, their programs from `lower_partitions`, `whole_bytes`, the most that maps take at a
-    time before they are cut, `visible_bytes`, the most that tensors take which the CPU or the application sees, and `room`, the
-    bytes that maps may take of a separate fast memory, from `cut_cascades`, `layouts` from `assign_layouts`, `far`, the maps
-    that find no room there, from `assign_memories`, `copies_bytes`, what copies of constants may take besides the maps, and
-    `job_maker` from `price_copies`, `jobs` from `schedule_jobs`, `memory` from `plan_memory`, `streams` from `emit_operations`
-    and `encode_streams`, `rebuilt` from `rebuild_graphs`; a field is empty before.
+    `nodes` come from `partition_graphs`, their programs from `lower_partitions`, `whole_bytes`, the most that maps and copies
+    of constants take of the arena at a time before anything is cut, `visible_bytes`, the most that tensors take which the CPU
+    or the application sees, and `room`, the bytes that maps may take of a separate fast memory, from `cut_cascades`, `layouts`
+    from `assign_layouts`, `far`, the maps that find no room there, from `assign_memories`, `copies_bytes`, what copies of
+    constants may take besides the maps, and `job_maker` from `price_copies`, `jobs` from `schedule_jobs`, `memory` from
+    `plan_memory`, `streams` from `emit_operations` and `encode_streams`, `rebuilt` from `rebuild_graphs`; a field is empty
+    before.
     """
 
     graph: Graph

@@ -147,6 +147,10 @@ class Builder:
         """Bytes that maps between the steps of the operator may take: see `Rooms.of`."""
         return self._rooms.of(self.index)
 
+    def room_beside(self, tensor: int) -> int:
+        """Bytes that are free while a tensor is in use: see `Rooms.beside`."""
+        return self._rooms.beside(tensor)
+
     def constant_data(self, index: int) -> npt.NDArray[np.generic]:
         """The contents of a tensor that the operator's form demands to be constant."""
         data = self.tensor(index).data

@@ -20,7 +20,6 @@ from npu.compiler.ir import StepWeights, Storage, View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop, laid_out, spread
 from npu.compiler.lower.pooling import mean_scale
-from npu.compiler.memory import arena_budget
 from npu.isa.operations import KernelWindow
 from npu.records import dataclass
 
@@ -29,8 +28,6 @@ _FEWEST_ELEMENTS = 1 << 11
 """Of the map that is made: with less, what starts and ends an operation decides, of which estimates know little."""
 _FEW_CHANNELS, _MANY_CHANNELS = 8, 32
 """Maps with less than a few are not in bricks of 16. Of many the products by 8 take no longer than writing to a far memory."""
-_MAPS = 3
-"""Maps of the size of the one that is made for which there must be room: it, what is made of it, and what else is kept."""
 _MOST_WEIGHTS = 1 << 19
 """Of a convolution that makes the columns as channels: with more, almost all of its products are with zeros."""
 
@@ -48,7 +45,7 @@ def phased_ways(
 ) -> Iterator[Callable[[], None]]:
     """What makes the map `factor` times as high and wide; nothing where it is not that along both axes, or at a price."""
     is_enlarged = (ifm.shape[0] * factor, ifm.shape[1] * factor) == ofm.shape[:2]
-    if not is_enlarged or not _pays(ofm, factor) or not _has_room(builder, ofm.storage, factor):
+    if not is_enlarged or not _pays(ofm, factor) or not _has_room(builder, ifm, ofm.storage, factor):
         return
     phases = list(_half_pixel_phases(factor) if half_pixel_centers else _plain_phases(factor))
     depth, border = ifm.shape[2], int(half_pixel_centers)
@@ -65,13 +62,17 @@ def _pays(ofm: View, factor: int) -> bool:
     return math.prod(ofm.shape) >= _FEWEST_ELEMENTS and (factor > 2 or ofm.shape[2] < _FEW_CHANNELS)
 
 
-def _has_room(builder: Builder, storage: Storage, factor: int) -> bool:
-    """Whether the map fits the memory as a whole: what has no room in fast memory is written there in stripes otherwise."""
+def _has_room(builder: Builder, ifm: View, storage: Storage, factor: int) -> bool:
+    """Whether the map may be whole in memory, as one that others see is anyway: otherwise it is made in stripes."""
     mode = builder.variant.memory_mode
-    if not mode.has_separate_cache:
-        return not builder.saves_memory and _MAPS * storage.bytes <= arena_budget(builder.variant)
-    is_far = not storage.is_boundary and storage.bytes > mode.arena_cache_bytes
-    return not is_far or (factor > 4 and storage.shape[2] < _MANY_CHANNELS)
+    if mode.has_separate_cache:
+        is_far = not storage.is_boundary and storage.bytes > mode.arena_cache_bytes
+        return not is_far or (factor > 4 and storage.shape[2] < _MANY_CHANNELS)
+    if storage.is_boundary:
+        return not builder.saves_memory or factor > 2
+    height, width, depth = ifm.shape
+    bordered = (height + 2) * (width + 2) * depth * ifm.element.bytes
+    return not builder.saves_memory and storage.tensor is not None and bordered <= builder.room_beside(storage.tensor)
 
 
 def _plain_phases(factor: int) -> Iterator[_Blend]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from npu.compiler.lower.fusions import Fusions, in_one_place
 from npu.compiler.lower.tensor_lives import TensorLives
@@ -24,15 +25,23 @@ class Rooms:
     def __init__(self, graph: Graph, ops: Sequence[int], fusions: Fusions, budget: int, *, is_small: bool) -> None:
         self._graph, self._ops, self._fusions = graph, ops, fusions
         self._budget, self._is_small = budget, is_small
-        self._usage: list[int] = []
+
+    @cached_property
+    def _lives(self) -> TensorLives:
+        same = in_one_place(self._graph, self._ops, self._fusions.carrier)
+        return TensorLives(self._graph, self._ops, self._fusions.outputs, same)
+
+    @cached_property
+    def _usage(self) -> list[int]:
+        return self._lives.usage({tensor: nest.parent for tensor, nest in self._fusions.nest.items()})
 
     def of(self, index: int) -> int:
         """Bytes for the maps of operator `index`: a part of its own tensors, however little there is."""
-        if not self._usage:
-            same = in_one_place(self._graph, self._ops, self._fusions.carrier)
-            lives = TensorLives(self._graph, self._ops, self._fusions.outputs, same)
-            self._usage = lives.usage({tensor: nest.parent for tensor, nest in self._fusions.nest.items()})
         used, most = self._usage[self._ops.index(index)], max(self._usage) // _CUT
         op, room = self._graph.ops[index], self._budget - used
         own = sum(self._graph.tensors[tensor].bytes for tensor in (*op.inputs, *op.outputs) if tensor != ABSENT)
         return max(own // _LEAST, min(room, max(most - used, own)) if self._is_small else room)
+
+    def beside(self, tensor: int) -> int:
+        """Bytes of the budget that are free while a tensor is in use and all maps are whole; less than 0 if they exceed it."""
+        return self._budget - max(self._usage[self._lives.made(tensor) : self._lives.last(tensor) + 1])

@@ -41,6 +41,11 @@ class TensorLives:
         """The event that makes a tensor."""
         return self._spans[tensor].first
 
+    def last(self, tensor: int) -> int:
+        """The last event that uses the memory of a tensor."""
+        root = root_of(self._owner, tensor)
+        return max(span.last for other, span in self._spans.items() if root_of(self._owner, other) == root)
+
     def usage(self, nest: Mapping[int, int]) -> list[int]:
         """Bytes at every event, where tensors live inside others."""
         owner, spans = dict(self._owner), dict[LogicalBuffer, LiveRange]()

@@ -35,7 +35,16 @@ def cut_cascades(state: State) -> State:
 def _cut(graph: GraphState, state: State) -> GraphState:
     peaks = map_peaks(graph.graph, graph.nodes)
     nodes, room = _fitting(graph, peaks, state)
-    return replace(graph, nodes=tuple(nodes), whole_bytes=peaks.whole, visible_bytes=peaks.visible, room=room)
+    whole_bytes = _whole_bytes(graph, peaks, state)
+    return replace(graph, nodes=tuple(nodes), whole_bytes=whole_bytes, visible_bytes=peaks.visible, room=room)
+
+
+def _whole_bytes(graph: GraphState, peaks: MapPeaks, state: State) -> int:
+    """What whole maps take in the arena, with copies of the weights of three steps at a time, as many as there are at most."""
+    if state.variant.memory_mode.has_separate_cache:
+        return peaks.whole
+    sizes = [step.weights.values.size if isinstance(step, ConvolutionStep) else 0 for step in graph.steps]
+    return peaks.whole + max((sum(sizes[number : number + 3]) for number in range(len(sizes))), default=0)
 
 
 def _fitting(graph: GraphState, peaks: MapPeaks, state: State) -> tuple[Sequence[PlanNode], int]:
@@ -107,7 +116,7 @@ def _within(graph: GraphState, peaks: MapPeaks, state: State) -> Sequence[PlanNo
     budget, is_separate = _budget(peaks, state), state.variant.memory_mode.has_separate_cache
     if is_hopeless(arena_budget(state.variant), peaks.visible):
         return graph.nodes
-    if peaks.whole + (0 if is_separate else _copied_bytes(graph)) <= budget:
+    if _whole_bytes(graph, peaks, state) <= budget:
         return graph.nodes
     plans = _plans(graph, budget, state)
     first = next(plans)
@@ -128,12 +137,6 @@ def _best(plans: Sequence[list[PlanNode]], graph: GraphState, state: State, budg
     costs = {steps: _cost(nodes, graph, state, budget) for steps, nodes in different.items()}
     best, (is_over, cost) = min(costs, key=lambda steps: costs[steps]), next(iter(costs.values()))
     return different[best] if costs[best] < (is_over, cost * _SURE) else plans[0]
-
-
-def _copied_bytes(graph: GraphState) -> int:
-    """Bytes of the weights of three steps at a time, as many as there are at most."""
-    sizes = [step.weights.values.size if isinstance(step, ConvolutionStep) else 0 for step in graph.steps]
-    return max((sum(sizes[number : number + 3]) for number in range(len(sizes))), default=0)
 
 
 def _cost(nodes: Sequence[PlanNode], graph: GraphState, state: State, budget: int) -> tuple[bool, float]:

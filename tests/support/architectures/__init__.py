@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import FunctionType
 
-from tests.support.architectures import maps, sequences, vision
+from tests.support.architectures import detectors, maps, restoration, sequences, signals, vision
 
 ARCHITECTURES: dict[str, Callable[[], bytes]] = {
     name: made
-    for module in (vision, maps, sequences)
+    for module in (vision, maps, sequences, detectors, restoration, signals)
     for name, made in vars(module).items()
     if isinstance(made, FunctionType) and made.__module__ == module.__name__
 }

@@ -157,17 +157,14 @@ class Layers:
 
     def gap(self, x: int, *, keep: bool = False) -> int:
         """MEAN over height and width."""
-        depth = self.shape(x)[3]
-        return (
-            self.mean(x, (1, 2), keep=keep)
-            if keep
-            else self.make("MEAN", [x, self.ints(1, 2)], (1, depth), at.ReducerOptions())
-        )
+        return self.mean(x, (1, 2), keep=keep)
 
-    def mean(self, x: int, axes: Sequence[int], *, keep: bool = True) -> int:
+    def mean(self, x: int, axes: Sequence[int], *, keep: bool = True, scale: float | None = None) -> int:
+        """MEAN with the scale of its input, or one that is given; it has a sign where its input has one."""
         shape = self.shape(x)
         kept = [1 if axis in axes else size for axis, size in enumerate(shape) if keep or axis not in axes]
-        return self.make("MEAN", [x, self.ints(*axes)], kept, at.ReducerOptions(keep_dims=keep))
+        steps = self._steps(x) | ({"scale": scale} if scale else {})
+        return self.make("MEAN", [x, self.ints(*axes)], kept, at.ReducerOptions(keep_dims=keep), **steps)
 
     def resize(self, x: int, height: int, width: int, *, nearest: bool = False, half: bool = False, align: bool = False) -> int:
         if nearest:

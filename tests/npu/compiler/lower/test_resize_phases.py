@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -101,21 +102,33 @@ def test_columns_become_channels_where_there_are_few(case: str) -> None:
 
 
 OVER_UPSCALED = {
-    "small": ((1, 4, 4, 3), 2),
-    "many channels by 2": ((1, 16, 16, 64), 2),
-    "without room in the arena": ((1, 32, 32, 64), 8),
+    "small": ((1, 4, 4, 3), 2, False),
+    "many channels by 2": ((1, 16, 16, 64), 2, False),
+    "few channels by 2 with little memory": ((1, 32, 32, 2), 2, True),
 }
 
 
 @pytest.mark.parametrize("case", OVER_UPSCALED)
 def test_maps_that_cost_others_more_are_made_over_the_upscaled_one(case: str) -> None:
-    shape, factor = OVER_UPSCALED[case]
-    assert {step.kernel.height for step in _convolutions(shape, factor)} == {1, factor + 1}
+    shape, factor, saves_memory = OVER_UPSCALED[case]
+    steps = _convolutions(shape, factor, saves_memory=saves_memory)
+    assert {step.kernel.height for step in steps} == {1, factor + 1}
 
 
-def test_with_little_memory_every_map_is_made_over_the_upscaled_one() -> None:
-    shape, factor, *_ = CHOICES["few channels by 8"]
-    assert {step.kernel.height for step in _convolutions(shape, factor, saves_memory=True)} == {1, factor + 1}
+@pytest.mark.parametrize("saves_memory", [False, True])
+def test_a_map_that_others_see_has_to_be_whole_anyway(*, saves_memory: bool) -> None:
+    """It is larger than the arena, and its rows need not come one after the other even where memory is dear."""
+    shape, factor = (1, 32, 32, 64), 8
+    assert {step.kernel.height for step in _convolutions(shape, factor, saves_memory=saves_memory)} == {2}
+
+
+def test_between_operators_a_map_is_made_in_stripes_where_its_readers_leave_no_room() -> None:
+    """RESIZE_BILINEAR reads 8 x 8 x 8 and makes 64 x 64 x 8, of which ABS makes as much; ends are copied around the former."""
+    hardware = load_variant("ethos-u55-128")
+    taken = 2 * 64 * 64 * 8
+    bordered = 10 * 10 * 8
+    assert [_apart((1, 8, 8, 8), 8, hardware, budget) for budget in (taken + bordered, taken)] == [True, False]
+    assert not _apart((1, 8, 8, 8), 8, hardware, taken + bordered, saves_memory=True)
 
 
 def test_by_4_a_map_without_room_in_fast_memory_is_made_in_stripes() -> None:
@@ -126,7 +139,9 @@ def test_by_4_a_map_without_room_in_fast_memory_is_made_in_stripes() -> None:
     assert _apart((1, 32, 32, 8), 8, hardware)
 
 
-def _apart(shape: tuple[int, ...], factor: int, hardware: Variant) -> bool:
+def _apart(
+    shape: tuple[int, ...], factor: int, hardware: Variant, budget: int = sys.maxsize, *, saves_memory: bool = False
+) -> bool:
     """Whether a resize between two other operators is made without an upscaled map."""
     b = ModelBuilder()
     height, width = shape[1] * factor, shape[2] * factor
@@ -135,5 +150,7 @@ def _apart(shape: tuple[int, ...], factor: int, hardware: Variant) -> bool:
     options = at.ResizeBilinearOptions(half_pixel_centers=True)
     y = b.op("RESIZE_BILINEAR", [x, size], after, DType.INT8, 0.1, attributes=options)
     b.output(b.op("ABS", [y], after, DType.INT8, 0.1))
-    steps = lower_partition(b.graph(), [0, 1, 2], hardware, chooser=BlockChooser(hardware)).steps
+    steps = lower_partition(
+        b.graph(), [0, 1, 2], hardware, chooser=BlockChooser(hardware), budget=budget, saves_memory=saves_memory
+    ).steps
     return not any(step.upscale is Upscale.NEAREST for step in steps if isinstance(step, ConvolutionStep | PoolingStep))
