@@ -39,7 +39,7 @@ class Storage:
     """A piece of memory that holds one feature map; compared by identity.
 
     `shape` is the whole map. `tensor` is the graph's tensor index if it holds one. A storage that is an input or an output of
-    the partition (`is_boundary`) must be NHWC, because the CPU and the application read it. `data` are the contents
+    the partition (`is_boundary`) lies as NHWC does, because the CPU and the application read it. `data` are the contents
     (H, W, D) of a constant, which lives in the read-only region. In a rolling buffer (`is_rolling`) row y of a higher map lies
     at row y modulo the height: a box may go on at the first row behind the last one.
     """

@@ -57,10 +57,16 @@ def _scales_operands(step: Step) -> bool:
     return isinstance(step, ElementwiseStep) and step.mode.scales_operands and step.ifm.element.bits < 32
 
 
+def lies_alike(storage: Storage) -> bool:
+    """Whether a map has the same bytes in both layouts: one full brick for each position."""
+    return storage.shape[2] == BRICK_DEPTH
+
+
 def _preferred(storage: Storage, most_padding: float) -> Layout:
-    """Bricks where they pay; whole ones of a single position lie as NHWC would, and ADD and SUB read them faster."""
+    """Bricks where they pay. Others read a boundary as NHWC; where bricks are the same, ADD and SUB read them faster."""
     depth = storage.shape[2]
-    is_plain = storage.is_boundary or storage.data is not None or (storage.shape[:2] == (1, 1) and depth % BRICK_DEPTH != 0)
+    is_plain = storage.data is not None or (storage.is_boundary and not lies_alike(storage))
+    is_plain = is_plain or (storage.shape[:2] == (1, 1) and depth % BRICK_DEPTH != 0)
     pays = round_up(depth, BRICK_DEPTH) <= depth * (1 + most_padding)
     return Layout.NHCWB16 if pays and not is_plain else Layout.NHWC
 

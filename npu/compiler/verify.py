@@ -10,7 +10,7 @@ from dataclasses import replace
 from operator import is_
 
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, Storage, View, WindowStep
-from npu.compiler.layout import reads, views
+from npu.compiler.layout import lies_alike, reads, views
 from npu.compiler.memory import RegionOffset
 from npu.compiler.staging import Transfer
 from npu.compiler.state import GraphState, State
@@ -153,7 +153,7 @@ def _window(step: WindowStep) -> Iterator[str]:
 
 
 def _layouts(state: GraphState, _: Variant) -> Iterator[str]:
-    """Bricks only where nobody sees the storage and every view of it begins at a brick."""
+    """Bricks only where others that see the storage see no difference, and every view of it begins at a brick."""
     if not state.layouts:
         return
     for node in state.nodes:
@@ -162,8 +162,8 @@ def _layouts(state: GraphState, _: Variant) -> Iterator[str]:
             if layout is None:
                 yield f"{view.storage.name!r} must have a layout"
             is_bricked = view.full == view.storage.shape and view.offset[2] % BRICK_DEPTH == 0 and view.pitch is None
-            is_plain = not (is_bricked or view.fills_storage)
-            if layout is Layout.NHCWB16 and (is_plain or view.storage.is_boundary):
+            is_plain = not (is_bricked or view.fills_storage) or (view.storage.is_boundary and not lies_alike(view.storage))
+            if layout is Layout.NHCWB16 and is_plain:
                 yield f"{view.storage.name!r} must be NHWC for what reads or writes it"
 
 

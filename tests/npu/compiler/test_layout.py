@@ -57,6 +57,15 @@ def test_inner_maps_of_whole_bricks_are_bricked_and_boundary_maps_are_not() -> N
     assert storage_bytes(inner, Layout.NHCWB16) == 4 * 4 * 32
 
 
+def test_a_boundary_map_of_one_brick_is_bricked_for_it_has_the_same_bytes() -> None:
+    inner, outer = storage(32), storage(16, boundary=True)
+    assert choose_layouts([copy(View.whole(outer), View.whole(inner))])[outer] is Layout.NHCWB16
+    assert all(
+        position((4, 4, 16), Layout.NHWC, 1, *place) == position((4, 4, 16), Layout.NHCWB16, 1, *place)
+        for place in np.ndindex(4, 4, 16)
+    )
+
+
 @pytest.mark.parametrize(
     ("mode", "depth", "layout"),
     [
