@@ -125,10 +125,6 @@ def without_first_step(state: GraphState) -> GraphState:
     return with_node(state, 0, program=dataclasses.replace(program, steps=program.steps[1:]))
 
 
-def bricked(state: GraphState) -> GraphState:
-    return dataclasses.replace(state, layouts=dict.fromkeys(state.layouts, Layout.NHCWB16))
-
-
 def on_top(state: GraphState) -> GraphState:
     """All copies at the same place, all read to the end."""
     plan = state.planned
@@ -161,7 +157,6 @@ BROKEN: dict[str, tuple[str, Callable[[GraphState], GraphState], str]] = {
         r"step 2: IFM2 must be of the IFM's extent \(8, 8, 16\) or 1, got \(3, 8, 16\)",
     ),
     "unwritten": ("lower_partitions", without_first_step, r"step 0: .* must be written before it is read"),
-    "bricks_at_the_boundary": ("assign_layouts", bricked, r"must be NHWC for what reads or writes it"),
     "job_lost": (
         "schedule_jobs",
         lambda state: dataclasses.replace(state, jobs=(state.jobs[0][1:], ())),
@@ -178,6 +173,13 @@ def test_what_a_pass_breaks_is_found(case: str) -> None:
     verify_state(name, state)
     with pytest.raises(CompileError, match=f"after {name}: graph 0: .*{message}"):
         verify_state(name, state.with_graphs(tuple(damage(graph) for graph in state.graphs)))
+
+
+def test_bricks_that_others_would_see_are_found() -> None:
+    state = states(image_classifier(), "ethos-u55-128")["assign_layouts"]
+    bricked = [dataclasses.replace(graph, layouts=dict.fromkeys(graph.layouts, Layout.NHCWB16)) for graph in state.graphs]
+    with pytest.raises(CompileError, match="must be NHWC for what reads or writes it"):
+        verify_state("assign_layouts", state.with_graphs(tuple(bricked)))
 
 
 def test_a_copy_over_one_that_is_still_read_is_found() -> None:
