@@ -1,9 +1,9 @@
 """UNIDIRECTIONAL_SEQUENCE_LSTM with 8-bit activations: a row of steps for every time, exact in the reference's fixed point.
 
-The input's products are made for all times. Per time, for each group of gates: the product with the output before it, the sums
-in 32 bits, and their functions in gemmlowp's 16-bit fixed point. The tanh of the cell is made with the output's gate, whose
-weights so have time to arrive. Where memory counts more, a single time goes from gate to gate. Source: TFLite's
-LstmStepInteger8x8_16.
+The input's products are made for all times, or for as many as there is room for where memory counts more. Per time, for each
+group of gates: the product with the output before it, the sums in 32 bits, and their functions in gemmlowp's 16-bit fixed
+point. The tanh of the cell is made with the output's gate, whose weights so have time to arrive. Where memory counts more, a
+single time goes from gate to gate. Source: TFLite's LstmStepInteger8x8_16.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def lower_lstm(builder: Builder, op: Op) -> None:
     batches, times = builder.tensor(op.inputs[0]).shape[:2][:: -1 if options.time_major else 1]
     if times > MOST_TIMES:
         raise builder.error(op, f"must have at most {MOST_TIMES} times, got {times}")
-    _LstmSteps(builder, op, int(exponent) - 1, batches, is_time_major=options.time_major).lower(times, options.cell_clip)
+    _LstmSteps(builder, op, int(exponent) - 1, batches, options.time_major, times).lower(options.cell_clip)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,7 @@ class _LstmSteps:
     exponent: int
     batches: int
     is_time_major: bool
+    times: int
 
     @property
     def units(self) -> int:
@@ -88,11 +89,11 @@ class _LstmSteps:
         """Whether the input gate is what the forget gate leaves of 1."""
         return self.op.inputs[_WEIGHTS + _INPUT] == ABSENT
 
-    def lower(self, times: int, cell_clip: float) -> None:
-        if times == 1 and self.builder.saves_memory and not self.is_by_table:
+    def lower(self, cell_clip: float) -> None:
+        if self.times == 1 and self.builder.saves_memory and not self.is_by_table:
             self._lower_gate_by_gate(cell_clip)
         else:
-            self._lower_in_groups(times, cell_clip)
+            self._lower_in_groups(cell_clip)
 
     def _lower_gate_by_gate(self, cell_clip: float) -> None:
         """One time with the least memory: of the gates before, no more is kept than the cell, in its place, and one gate."""
@@ -119,12 +120,12 @@ class _LstmSteps:
     def _function(self, x: View, ofm: View, part: int) -> None:
         FixedPoint(self.builder, saves_memory=True).functions(x, ofm, [self.curve(part)])
 
-    def _lower_in_groups(self, times: int, cell_clip: float) -> None:
+    def _lower_in_groups(self, cell_clip: float) -> None:
         state, cell = (self._state(position) for position in (_STATE, _CELL_STATE))
         output = self.builder.output(self.op.outputs[0])
-        groups = [_GateGroup(self, gates) for gates in self._groups(times)]
+        groups = [_GateGroup(self, gates) for gates in self._groups()]
         h, c = state, cell
-        for time in range(times):
+        for time in range(self.times):
             values: dict[int, View] = {}
             for group in groups:
                 operands = group.operands(time, h)
@@ -135,7 +136,7 @@ class _LstmSteps:
         self.builder.copy(h, state)
         self.builder.copy(c, cell)
 
-    def _groups(self, times: int) -> list[tuple[int, ...]]:
+    def _groups(self) -> list[tuple[int, ...]]:
         """Gates that are made together; the output's with the tanh of the cell.
 
         While the weights of the next are copied, the gates before them are made. Where their elements take long, and weights
@@ -145,13 +146,22 @@ class _LstmSteps:
         if self.is_by_table:
             return [*((gate,) for gate in (*inputs, _CELL)), (_OUTPUT, _TANH_OF_CELL)]
         takes_long = self.units * self.builder.variant.timing.output_cycles.mul_or_40_bit_accumulator > _LONG_STEP_CYCLES
-        return [*((inputs, (_CELL,)) if takes_long and times == 1 else ((*inputs, _CELL),)), (_OUTPUT, _TANH_OF_CELL)]
+        return [*((inputs, (_CELL,)) if takes_long and self.times == 1 else ((*inputs, _CELL),)), (_OUTPUT, _TANH_OF_CELL)]
 
-    def row(self, depth: int) -> MapShape:
-        return (1, self.batches, depth) if self.is_time_major else (self.batches, 1, depth)
+    @property
+    def times_at_once(self) -> int:
+        """For how many times the products of the input are made, which read their weights again for the next."""
+        gates = _OUTPUT + 1 - self.is_coupled
+        one = gates * self.units * self.batches * INT16.bytes
+        return max(self.builder.at_once(one * self.times) // one, 1)
 
-    def at(self, view: View, time: int) -> View:
-        return crop(view, (time, 0, 0) if self.is_time_major else (0, time, 0), self.row(view.shape[2]))
+    def row(self, depth: int, times: int = 1) -> MapShape:
+        return (times, self.batches, depth) if self.is_time_major else (self.batches, times, depth)
+
+    def at(self, view: View, time: int, times: int = 1) -> View:
+        """A time, or as many as there are of so many from it on."""
+        left = view.shape[0 if self.is_time_major else 1] - time
+        return crop(view, (time, 0, 0) if self.is_time_major else (0, time, 0), self.row(view.shape[2], min(times, left)))
 
     def _state(self, position: int) -> View:
         return self.builder.reshaped(self.builder.input(self.op.inputs[position]), self.row(self.units))
@@ -203,6 +213,7 @@ class _GateGroup:
         self._cell, self._parts = cell, parts
         self._gates = [part for part in parts if part != _TANH_OF_CELL]
         self._recurrent = self._weights(_RECURRENT, cell.op.inputs[_STATE], has_bias=False)
+        self._times_at_once, self._entries = cell.times_at_once, dict[int, View]()
 
     def operands(self, time: int, h: View) -> View:
         """Of the functions: sums of the products of input and output before, saturated. By the table only the latter."""
@@ -213,13 +224,13 @@ class _GateGroup:
         if cell.is_by_table:
             builder.convolve(output, gates, self._recurrent)
             return operands
-        self._add(output, self._recurrent, cell.at(self._entry, time), gates)
+        self._add(output, self._recurrent, self._entry(time), gates)
         return operands
 
     def operands_in_place(self, h: View) -> View:
         """The same for the only time, where the products of the input were, half of the channels after the other."""
         cell, builder, recurrent = self._cell, self._cell.builder, self._recurrent
-        entry, output = cell.at(self._entry, 0), replace(h, zero_point=builder.zero_point(cell.op.inputs[_STATE]))
+        entry, output = self._entry(0), replace(h, zero_point=builder.zero_point(cell.op.inputs[_STATE]))
         half = round_up(ceil_div(cell.units, 2), BRICK_DEPTH)
         for start in range(0, cell.units, half):
             part = crop(entry, (0, 0, start), cell.row(min(half, cell.units - start)))
@@ -234,14 +245,19 @@ class _GateGroup:
         builder.widen(entry, wide)
         builder.elementwise(ElementwiseMode.ADD, wide, sums, products)
 
+    def _entry(self, time: int) -> View:
+        """Products of the input at a time, bias included; made where first read: till then weights are copied."""
+        first = time - time % self._times_at_once
+        if first not in self._entries:
+            op, builder = self._cell.op, self._cell.builder
+            ifm = self._cell.at(builder.input(op.inputs[0], builder.zero_point(op.inputs[0])), first, self._times_at_once)
+            self._entries[first] = self._cell.new((*ifm.shape[:2], len(self._gates) * self._cell.units))
+            builder.convolve(ifm, self._entries[first], self._entering)
+        return self._cell.at(self._entries[first], time - first)
+
     @cached_property
-    def _entry(self) -> View:
-        """Products of the input for all times, bias included; made where first read: till then weights are copied."""
-        op, builder = self._cell.op, self._cell.builder
-        ifm = builder.input(op.inputs[0], builder.zero_point(op.inputs[0]))
-        target = self._cell.new((*ifm.shape[:2], len(self._gates) * self._cell.units))
-        builder.convolve(ifm, target, self._weights(_WEIGHTS, op.inputs[0], has_bias=True))
-        return target
+    def _entering(self) -> StepWeights:
+        return self._weights(_WEIGHTS, self._cell.op.inputs[0], has_bias=True)
 
     def part(self, view: View, part: int) -> View:
         """The channels of one of them."""
@@ -253,8 +269,9 @@ class _GateGroup:
         values = self._cell.new(operands.shape)
         made = {part: self.part(values, part) for part in self._parts}
         if self._cell.is_by_table:
+            entry = self._entry(time)
             for gate in self._gates:
-                self._look_up(gate, self.part(self._cell.at(self._entry, time), gate), self.part(operands, gate), made[gate])
+                self._look_up(gate, self.part(entry, gate), self.part(operands, gate), made[gate])
             if _TANH_OF_CELL in made:
                 cell = self.part(operands, _TANH_OF_CELL)
                 lower_hardware_function(self._cell.builder, "TANH", cell, made[_TANH_OF_CELL], 2.0**self._cell.exponent)

@@ -14,6 +14,9 @@ _CUT = 2
 _LEAST = 4
 """Parts of the bytes of an operator's tensors, of which its maps may always take one: else it would have too many steps."""
 
+_SOME = 2
+"""The same where more only saves reading weights again."""
+
 
 class Rooms:
     """What the maps of each operator may take besides the tensors that are in use while it runs; worked out when asked for.
@@ -38,9 +41,19 @@ class Rooms:
     def of(self, index: int) -> int:
         """Bytes for the maps of operator `index`: a part of its own tensors, however little there is."""
         used, most = self._usage[self._ops.index(index)], max(self._usage) // _CUT
-        op, room = self._graph.ops[index], self._budget - used
-        own = sum(self._graph.tensors[tensor].bytes for tensor in (*op.inputs, *op.outputs) if tensor != ABSENT)
+        room, own = self._budget - used, self._own(index)
         return max(own // _LEAST, min(room, max(most - used, own)) if self._is_small else room)
+
+    def at_once(self, index: int, wanted: int) -> int:
+        """Of the bytes that operator `index` wants, what it may have: all if others take more, else a part of its tensors."""
+        is_free = not self._is_small or wanted <= max(self._usage) - self._usage[self._ops.index(index)]
+        return wanted if is_free else min(wanted, self._own(index) // _SOME)
+
+    def _own(self, index: int) -> int:
+        """Bytes of an operator's maps."""
+        op = self._graph.ops[index]
+        tensors = (self._graph.tensors[tensor] for tensor in (*op.inputs, *op.outputs) if tensor != ABSENT)
+        return sum(tensor.bytes for tensor in tensors if not tensor.is_constant)
 
     def beside(self, tensor: int) -> int:
         """Bytes of the budget that are free while a tensor is in use and all maps are whole; less than 0 if they exceed it."""

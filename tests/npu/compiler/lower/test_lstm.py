@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -162,12 +164,30 @@ def test_size_keeps_one_gate_and_four_maps_of_the_next_beside_the_states_and_the
     assert fast > usage.arena_bytes  # of a memory that the NPU has for itself
 
 
-def check_cell(content: bytes, target: str, *, saves_memory: bool = False) -> None:
+@pytest.mark.parametrize("layout", [{}, {"batches": 2}, {"batches": 2, "is_time_major": True}])
+def test_where_memory_counts_the_products_of_the_input_are_made_for_a_few_times(layout: dict[str, Any]) -> None:
+    """A time has 4 gates of 2 units in 16 bits; half of a map of 7 features, one of 2 units and the state hold two of them."""
+    content = cell(3, times=9, units=2, **layout)
+    check_cell(content, "ethos-u55-128", keeps_maps=True)
+    rows = {keeps: _rows_of_entries(content, keeps_maps=keeps) for keeps in (False, True)}
+    assert rows == {False: [9] * 2, True: [2] * 8 + [1] * 2}
+
+
+def _rows_of_entries(content: bytes, *, keeps_maps: bool) -> list[int]:
+    """Times of each convolution that reads the input, the most first; two groups of gates have their own."""
+    graph = read_model(content).graphs[0]
+    batches = graph.tensors[graph.ops[0].inputs[18]].shape[0]
+    steps = lower_partition(graph, [0], load_variant("ethos-u55-128"), keeps_maps=keeps_maps).steps
+    of_input = [step for step in steps if isinstance(step, ConvolutionStep) and step.ifm.shape[2] == 7]
+    return sorted((step.ofm.shape[0] * step.ofm.shape[1] // batches for step in of_input), reverse=True)
+
+
+def check_cell(content: bytes, target: str, *, saves_memory: bool = False, keeps_maps: bool = False) -> None:
     """The steps give what LiteRT's reference gives, call after call."""
     graph = read_model(content).graphs[0]
     reference = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
     reference.allocate_tensors()
-    program = lower_partition(graph, [0], load_variant(target), saves_memory=saves_memory)
+    program = lower_partition(graph, [0], load_variant(target), saves_memory=saves_memory, keeps_maps=keeps_maps)
     rng = np.random.default_rng(5)
     states = {t: at_rest(graph.tensors[t]) for t, _ in program.inputs}
     for _ in range(3):
