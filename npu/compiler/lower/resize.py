@@ -53,8 +53,7 @@ def lower_resize_bilinear(builder: Builder, op: Op) -> None:
     over_upscaled = _between if options.half_pixel_centers else _mean
     for x, y, factor in _enlargements(builder, op, aligned=options.align_corners):
         ways: list[Callable[[], None]] = [partial(_make_upscaled, builder, x, y, factor, over_upscaled)]
-        if not options.align_corners:
-            ways += phased_ways(builder, x, y, factor, half_pixel_centers=options.half_pixel_centers)
+        ways += phased_ways(builder, x, y, factor, half_pixel=options.half_pixel_centers, aligned=options.align_corners)
         builder.make_cheapest(ways)
 
 

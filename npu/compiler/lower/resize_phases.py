@@ -4,6 +4,7 @@ An output between two elements has weights a and b with a + b = f (2 f with half
 lie alike between their neighbours are one window. So an output takes 4 products, where windows over the upscaled map take
 f * f or more. Those of a row may be channels of one position: then f convolutions make the map, which for few channels writes
 long rows in place of single elements. Beyond the ends of the map its ends go on: the windows read a copy with them around it.
+With aligned corners the last row and the last column are outputs of their own, which lie on an element along one axis.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import product
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -34,24 +35,30 @@ _MOST_WEIGHTS = 1 << 19
 
 @dataclass(frozen=True, slots=True)
 class _Blend:
-    """Outputs `factor` apart along an axis: the element at which the window of the first one starts, and its two weights."""
+    """Outputs `factor` apart along an axis: the element at which the window of the first one starts, and its weights."""
 
     start: int
-    weights: tuple[int, int]
+    weights: tuple[int, ...]
+
+
+_ON_ELEMENT = _Blend(0, (1,))
 
 
 def phased_ways(
-    builder: Builder, ifm: View, ofm: View, factor: int, *, half_pixel_centers: bool
+    builder: Builder, ifm: View, ofm: View, factor: int, *, half_pixel: bool, aligned: bool
 ) -> Iterator[Callable[[], None]]:
     """What makes the map `factor` times as high and wide; nothing where it is not that along both axes, or at a price."""
-    is_enlarged = (ifm.shape[0] * factor, ifm.shape[1] * factor) == ofm.shape[:2]
+    height, width, depth = ifm.shape
+    inner = (height - aligned, width - aligned)
+    is_enlarged = min(inner) > 0 and ofm.shape[:2] == (inner[0] * factor + aligned, inner[1] * factor + aligned)
     if not is_enlarged or not _pays(ofm, factor) or not _has_room(builder, ifm, ofm.storage, factor):
         return
-    phases = list(_half_pixel_phases(factor) if half_pixel_centers else _plain_phases(factor))
-    depth, border = ifm.shape[2], int(half_pixel_centers)
-    yield partial(_make_apart, builder, ifm, ofm, phases, border)
-    if ofm.pitches[1] == depth and factor * depth * depth * _TAPS * (_TAPS + border) <= _MOST_WEIGHTS:
-        yield partial(_make_joined, builder, ifm, ofm, phases, border)
+    phases = list(_half_pixel_phases(factor) if half_pixel else _plain_phases(factor))
+    ways = [_make_apart]
+    if ofm.pitches[1] == depth and factor * depth * depth * _TAPS * (_TAPS + half_pixel) <= _MOST_WEIGHTS:
+        ways.append(_make_joined)
+    for make in ways:
+        yield partial(_make, builder, ifm, ofm, phases, inner, make)
 
 
 def _pays(ofm: View, factor: int) -> bool:
@@ -87,36 +94,55 @@ def _half_pixel_phases(factor: int) -> Iterator[_Blend]:
         yield _Blend(start, (2 * factor - behind, behind))
 
 
-def _make_apart(builder: Builder, ifm: View, ofm: View, phases: Sequence[_Blend], border: int) -> None:
-    """A depthwise convolution for every phase of the rows and of the columns."""
-    height, width, depth = ifm.shape
-    source, factor = _bordered(builder, ifm, border), len(phases)
-    for (y, row), (x, column) in product(enumerate(phases), repeat=2):
-        plane = np.outer(row.weights, column.weights)
-        builder.convolve(
-            crop(source, (row.start, column.start, 0), (height + 1, width + 1, depth)),
-            spread(ofm, (y, x), (factor, factor), (height, width)),
-            _mean_weights(np.broadcast_to(plane[None, :, :, None], (depth, _TAPS, _TAPS, 1)), int(plane.sum())),
-            kernel=KernelWindow(_TAPS, _TAPS),
-            is_depthwise=True,
-        )
+_Rows: TypeAlias = Callable[[Builder, View, View, tuple[int, int], _Blend, Sequence[_Blend]], None]
+"""Makes the rows of a map that lie alike between theirs: of so many rows and columns of windows over another map."""
 
 
-def _make_joined(builder: Builder, ifm: View, ofm: View, phases: Sequence[_Blend], border: int) -> None:
-    """A convolution for every phase of the rows; those of the columns are channels, as they lie in memory."""
-    height, width, depth = ifm.shape
-    source, factor, taps = _bordered(builder, ifm, border), len(phases), _TAPS + border
+def _make(builder: Builder, ifm: View, ofm: View, phases: Sequence[_Blend], inner: tuple[int, int], make_rows: _Rows) -> None:
+    """All rows, and with aligned corners the last row and column: the elements there have no others behind them."""
+    (height, width), factor = inner, len(phases)
+    depth, is_aligned = ifm.shape[2], ifm.shape[0] > height
+    source = ifm if is_aligned else _bordered(builder, ifm, max(phase.start for phase in phases))
+    inside = spread(ofm, (0, 0), (1, 1), (height * factor, width * factor))
+    for y, row in enumerate(phases):
+        rows = crop(source, (row.start, 0, 0), (height + 1, *source.shape[1:]))
+        make_rows(builder, rows, spread(inside, (y, 0), (factor, 1), (height, width * factor)), inner, row, phases)
+    if is_aligned:
+        below = crop(ofm, (height * factor, 0, 0), (1, width * factor, depth))
+        make_rows(builder, crop(ifm, (height, 0, 0), (1, width + 1, depth)), below, (1, width), _ON_ELEMENT, phases)
+        column = crop(ifm, (0, width, 0), (height + 1, 1, depth))
+        for y, row in enumerate(phases):
+            _blend(builder, column, spread(ofm, (y, width * factor), (factor, 1), (height, 1)), row, _ON_ELEMENT)
+        corner = (height, width, 0), (1, 1, depth)
+        builder.copy(crop(ifm, *corner), crop(ofm, (height * factor, width * factor, 0), (1, 1, depth)))
+
+
+def _make_apart(builder: Builder, rows: View, ofm: View, size: tuple[int, int], row: _Blend, phases: Sequence[_Blend]) -> None:
+    """A depthwise convolution for every phase of the columns."""
+    for x, column in enumerate(phases):
+        windows = crop(rows, (0, column.start, 0), (rows.shape[0], size[1] + 1, rows.shape[2]))
+        _blend(builder, windows, spread(ofm, (0, x), (1, len(phases)), size), row, column)
+
+
+def _blend(builder: Builder, windows: View, ofm: View, row: _Blend, column: _Blend) -> None:
+    plane, depth = np.outer(row.weights, column.weights), ofm.shape[2]
+    weights = _mean_weights(np.broadcast_to(plane[None, :, :, None], (depth, *plane.shape, 1)), int(plane.sum()))
+    builder.convolve(windows, ofm, weights, kernel=KernelWindow(*plane.shape), is_depthwise=True)
+
+
+def _make_joined(builder: Builder, rows: View, ofm: View, size: tuple[int, int], row: _Blend, phases: Sequence[_Blend]) -> None:
+    """One convolution: the phases of the columns are channels, as they lie in memory."""
+    factor, depth, taps = len(phases), rows.shape[2], _TAPS + rows.shape[1] - size[1] - 1
     columns = np.zeros((factor, taps), np.int64)
     for part, column in enumerate(phases):
         columns[part, column.start : column.start + _TAPS] = column.weights
-    for y, row in enumerate(phases):
-        planes = np.einsum("r,pc,oi->porci", row.weights, columns, np.eye(depth, dtype=np.int64))
-        builder.convolve(
-            crop(source, (row.start, 0, 0), (height + 1, source.shape[1], depth)),
-            laid_out(ofm, (y, 0), (height, width, factor * depth), (ofm.pitches[0] * factor, factor * depth)),
-            _mean_weights(planes.reshape(factor * depth, _TAPS, taps, depth), sum(row.weights) ** 2),
-            kernel=KernelWindow(_TAPS, taps),
-        )
+    planes = np.einsum("r,pc,oi->porci", row.weights, columns, np.eye(depth, dtype=np.int64))
+    builder.convolve(
+        rows,
+        laid_out(ofm, (0, 0), (*size, factor * depth), (ofm.pitches[0], factor * depth)),
+        _mean_weights(planes.reshape(factor * depth, len(row.weights), taps, depth), sum(row.weights) * sum(phases[0].weights)),
+        kernel=KernelWindow(len(row.weights), taps),
+    )
 
 
 def _mean_weights(values: npt.NDArray[np.int64], total: int) -> StepWeights:

@@ -32,14 +32,17 @@ SHAPES = {
     "two": (2, 3, 4, 17),
 }
 
+ALIGNED = {"a map": (1, 5, 4, 3), "four elements": (1, 2, 2, 1), "two": (2, 3, 4, 17)}
+"""Along an axis of one element there is nothing to make."""
 
-def _resize(before: tuple[int, ...], factor: int, *, half: bool, dtype: DType = DType.INT8) -> Graph:
+
+def _resize(before: tuple[int, ...], factor: int, *, half: bool, aligned: bool = False, dtype: DType = DType.INT8) -> Graph:
     b = ModelBuilder()
-    height, width = before[1] * factor, before[2] * factor
+    height, width = ((size - aligned) * factor + aligned for size in before[1:3])
     zero_point = 0 if dtype is DType.INT16 else 100
     x = b.input(before, dtype, scale=0.1, zero_point=zero_point)
     size = b.constant(np.array([height, width], np.int32))
-    after, options = (before[0], height, width, before[3]), at.ResizeBilinearOptions(half_pixel_centers=half)
+    after, options = (before[0], height, width, before[3]), at.ResizeBilinearOptions(aligned, half)
     b.output(b.op("RESIZE_BILINEAR", [x, size], after, dtype, 0.1, zero_point, attributes=options))
     return b.graph()
 
@@ -63,6 +66,20 @@ def test_every_way_equals_the_reference(way: str, factor: int, monkeypatch: pyte
     for name, shape in SHAPES.items():
         for dtype in (DType.INT8, DType.UINT8, DType.INT16):
             graph = _resize(shape, factor, half=half, dtype=dtype)
+            info = np.iinfo(dtype.numpy)
+            values = np.random.default_rng(factor).integers(info.min, info.max + 1, shape).astype(dtype.numpy)
+            assert_exact(graph, [values], f"{name} of {dtype.name}")
+
+
+@pytest.mark.parametrize("factor", [2, 4, 8])
+@pytest.mark.parametrize("way", ["apart", "joined"])
+def test_with_aligned_corners_the_last_row_and_column_equal_the_reference_too(
+    way: str, factor: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _take(monkeypatch, WAYS[way])
+    for name, shape in ALIGNED.items():
+        for dtype in (DType.INT8, DType.UINT8, DType.INT16):
+            graph = _resize(shape, factor, half=False, aligned=True, dtype=dtype)
             info = np.iinfo(dtype.numpy)
             values = np.random.default_rng(factor).integers(info.min, info.max + 1, shape).astype(dtype.numpy)
             assert_exact(graph, [values], f"{name} of {dtype.name}")
