@@ -147,9 +147,9 @@ class Builder:
         """Bytes that maps between the steps of the operator may take: see `Rooms.of`."""
         return self._rooms.of(self.index)
 
-    def at_once(self, wanted: int) -> int:
-        """Of the bytes that the operator wants for maps, those that it may have: see `Rooms.at_once`."""
-        return self._rooms.at_once(self.index, wanted)
+    def room_for(self, wanted: int) -> int:
+        """Of the bytes that the operator wants for maps, those that it may have: see `Rooms.granted`."""
+        return self._rooms.granted(self.index, wanted)
 
     def room_beside(self, tensor: int) -> int:
         """Bytes that are free while a tensor is in use: see `Rooms.beside`."""

@@ -44,7 +44,7 @@ class Rooms:
         room, own = self._budget - used, self._own(index)
         return max(own // _LEAST, min(room, max(most - used, own)) if self._is_small else room)
 
-    def at_once(self, index: int, wanted: int) -> int:
+    def granted(self, index: int, wanted: int) -> int:
         """Of the bytes that operator `index` wants, what it may have: all if others take more, else a part of its tensors."""
         is_free = not self._is_small or wanted <= max(self._usage) - self._usage[self._ops.index(index)]
         return wanted if is_free else min(wanted, self._own(index) // _SOME)
