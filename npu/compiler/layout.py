@@ -35,7 +35,7 @@ def choose_layouts(steps: Iterable[Step], far: Collection[Storage] = ()) -> dict
 
     `far` are the maps known to lie behind a fast memory of the NPU's own.
     """
-    most_padding = dict.fromkeys(far, _MAX_COSTLY_PADDING)
+    scaled, of_sums = set[Storage](), set[Storage]()
     is_allowed: dict[Storage, bool] = {}
     for step in steps:
         used = views(step)
@@ -44,11 +44,13 @@ def choose_layouts(steps: Iterable[Step], far: Collection[Storage] = ()) -> dict
             if is_allowed.setdefault(storage, True) and not _allows_bricks(view):
                 is_allowed[storage] = False
         if _scales_operands(step):
-            most_padding.update([(view.storage, _MAX_COSTLY_PADDING) for view in used[:-1]])
+            scaled.update(view.storage for view in used[:-1])
+            of_sums.update(view.storage for view in used)
         elif isinstance(step, PoolingStep) and step.mode is PoolingMode.REDUCE_SUM and step.ifm.element.bits == 32:
             is_allowed[step.ifm.storage] = False
+    costly = scaled.union(far)
     return {
-        storage: _preferred(storage, most_padding.get(storage, _MAX_PADDING)) if allowed else Layout.NHWC
+        storage: _preferred(storage, is_costly=storage in costly, is_of_sum=storage in of_sums) if allowed else Layout.NHWC
         for storage, allowed in is_allowed.items()
     }
 
@@ -62,12 +64,12 @@ def lies_alike(storage: Storage) -> bool:
     return storage.shape[2] == BRICK_DEPTH
 
 
-def _preferred(storage: Storage, most_padding: float) -> Layout:
+def _preferred(storage: Storage, *, is_costly: bool, is_of_sum: bool) -> Layout:
     """Bricks where they pay. Others read a boundary as NHWC; where bricks are the same, ADD and SUB read them faster."""
     depth = storage.shape[2]
-    is_plain = storage.data is not None or (storage.is_boundary and not lies_alike(storage))
+    is_plain = storage.data is not None or (storage.is_boundary and not (is_of_sum and lies_alike(storage)))
     is_plain = is_plain or (storage.shape[:2] == (1, 1) and depth % BRICK_DEPTH != 0)
-    pays = round_up(depth, BRICK_DEPTH) <= depth * (1 + most_padding)
+    pays = round_up(depth, BRICK_DEPTH) <= depth * (1 + (_MAX_COSTLY_PADDING if is_costly else _MAX_PADDING))
     return Layout.NHCWB16 if pays and not is_plain else Layout.NHWC
 
 

@@ -94,11 +94,13 @@ def _half_pixel_phases(factor: int) -> Iterator[_Blend]:
         yield _Blend(start, (2 * factor - behind, behind))
 
 
-_Rows: TypeAlias = Callable[[Builder, View, View, tuple[int, int], _Blend, Sequence[_Blend]], None]
+_MakeRows: TypeAlias = Callable[[Builder, View, View, tuple[int, int], _Blend, Sequence[_Blend]], None]
 """Makes the rows of a map that lie alike between theirs: of so many rows and columns of windows over another map."""
 
 
-def _make(builder: Builder, ifm: View, ofm: View, phases: Sequence[_Blend], inner: tuple[int, int], make_rows: _Rows) -> None:
+def _make(
+    builder: Builder, ifm: View, ofm: View, phases: Sequence[_Blend], inner: tuple[int, int], make_rows: _MakeRows
+) -> None:
     """All rows, and with aligned corners the last row and column: the elements there have no others behind them."""
     (height, width), factor = inner, len(phases)
     depth, is_aligned = ifm.shape[2], ifm.shape[0] > height

@@ -57,13 +57,19 @@ def test_inner_maps_of_whole_bricks_are_bricked_and_boundary_maps_are_not() -> N
     assert storage_bytes(inner, Layout.NHCWB16) == 4 * 4 * 32
 
 
-def test_a_boundary_map_of_one_brick_is_bricked_for_it_has_the_same_bytes() -> None:
-    inner, outer = storage(32), storage(16, boundary=True)
-    assert choose_layouts([copy(View.whole(outer), View.whole(inner))])[outer] is Layout.NHCWB16
-    assert all(
-        position((4, 4, 16), Layout.NHWC, 1, *place) == position((4, 4, 16), Layout.NHCWB16, 1, *place)
-        for place in np.ndindex(4, 4, 16)
-    )
+@pytest.mark.parametrize("depth", [16, 32])
+def test_a_boundary_map_of_one_brick_is_bricked_for_sums_for_it_has_the_same_bytes(depth: int) -> None:
+    read, copied, inner = storage(depth, boundary=True), storage(depth, boundary=True), storage(depth)
+    total = ElementwiseStep(
+        source=0, ifm=View.whole(read), ofm=View.whole(inner), minimum=-128, maximum=127, mode=ElementwiseMode.ADD,
+        ifm2=View.whole(inner), scale=Scale(),
+    )  # fmt: skip
+    layouts = choose_layouts([copy(View.whole(copied), View.whole(inner)), total])
+    assert layouts[read] is (Layout.NHCWB16 if depth == 16 else Layout.NHWC)
+    assert layouts[copied] is Layout.NHWC
+    shape, places = (4, 4, depth), list(np.ndindex(4, 4, depth))
+    plain, bricked = ([position(shape, layout, 1, *place) for place in places] for layout in (Layout.NHWC, Layout.NHCWB16))
+    assert (plain == bricked) is (depth == 16)
 
 
 @pytest.mark.parametrize(
