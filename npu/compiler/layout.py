@@ -65,10 +65,13 @@ def lies_alike(storage: Storage) -> bool:
 
 
 def _preferred(storage: Storage, *, is_costly: bool, is_of_sum: bool) -> Layout:
-    """Bricks where they pay. Others read a boundary as NHWC; where bricks are the same, ADD and SUB read them faster."""
+    """Bricks where they pay; whole ones of a single position lie as NHWC would, and ADD and SUB read them faster.
+
+    So they read those of a boundary where the bytes are the same; everybody else reads a boundary as NHWC.
+    """
     depth = storage.shape[2]
-    is_plain = storage.data is not None or (storage.is_boundary and not (is_of_sum and lies_alike(storage)))
-    is_plain = is_plain or (storage.shape[:2] == (1, 1) and depth % BRICK_DEPTH != 0)
+    is_seen = storage.is_boundary and not (is_of_sum and lies_alike(storage))
+    is_plain = is_seen or storage.data is not None or (storage.shape[:2] == (1, 1) and depth % BRICK_DEPTH != 0)
     pays = round_up(depth, BRICK_DEPTH) <= depth * (1 + (_MAX_COSTLY_PADDING if is_costly else _MAX_PADDING))
     return Layout.NHCWB16 if pays and not is_plain else Layout.NHWC
 

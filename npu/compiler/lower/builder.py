@@ -111,7 +111,7 @@ class Builder:
         keeps_maps: bool = False,
     ) -> None:
         self.graph = graph
-        self._rooms = rooms
+        self.rooms = rooms
         self.chooser, self.keeps_maps = chooser, keeps_maps
         self.fusions = fusions
         self.variant = variant
@@ -145,15 +145,7 @@ class Builder:
     @property
     def room(self) -> int:
         """Bytes that maps between the steps of the operator may take: see `Rooms.of`."""
-        return self._rooms.of(self.index)
-
-    def room_for(self, wanted: int) -> int:
-        """Of the bytes that the operator wants for maps, those that it may have: see `Rooms.granted`."""
-        return self._rooms.granted(self.index, wanted)
-
-    def room_beside(self, tensor: int) -> int:
-        """Bytes that are free while a tensor is in use: see `Rooms.beside`."""
-        return self._rooms.beside(tensor)
+        return self.rooms.of(self.index)
 
     def constant_data(self, index: int) -> npt.NDArray[np.generic]:
         """The contents of a tensor that the operator's form demands to be constant."""

@@ -153,7 +153,7 @@ class _LstmSteps:
         """For how many times the products of the input are made, which read their weights again for the next."""
         gates = _OUTPUT + 1 - self.is_coupled
         one = gates * self.units * self.batches * INT16.bytes
-        return max(self.builder.room_for(one * self.times) // one, 1)
+        return max(self.builder.rooms.granted(self.builder.index, one * self.times) // one, 1)
 
     def row(self, depth: int, times: int = 1) -> MapShape:
         return (times, self.batches, depth) if self.is_time_major else (self.batches, times, depth)

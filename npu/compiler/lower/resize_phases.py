@@ -79,7 +79,7 @@ def _has_room(builder: Builder, ifm: View, storage: Storage, factor: int) -> boo
         return not builder.saves_memory or factor > 2
     height, width, depth = ifm.shape
     bordered = (height + 2) * (width + 2) * depth * ifm.element.bytes
-    return not builder.saves_memory and storage.tensor is not None and bordered <= builder.room_beside(storage.tensor)
+    return not builder.saves_memory and storage.tensor is not None and bordered <= builder.rooms.beside(storage.tensor)
 
 
 def _plain_phases(factor: int) -> Iterator[_Blend]:

@@ -34,9 +34,9 @@ def cut_cascades(state: State) -> State:
 
 def _cut(graph: GraphState, state: State) -> GraphState:
     peaks = map_peaks(graph.graph, graph.nodes)
+    graph = replace(graph, whole_bytes=_whole_bytes(graph, peaks, state), visible_bytes=peaks.visible)
     nodes, room = _fitting(graph, peaks, state)
-    whole_bytes = _whole_bytes(graph, peaks, state)
-    return replace(graph, nodes=tuple(nodes), whole_bytes=whole_bytes, visible_bytes=peaks.visible, room=room)
+    return replace(graph, nodes=tuple(nodes), room=room)
 
 
 def _whole_bytes(graph: GraphState, peaks: MapPeaks, state: State) -> int:
@@ -116,7 +116,7 @@ def _within(graph: GraphState, peaks: MapPeaks, state: State) -> Sequence[PlanNo
     budget, is_separate = _budget(peaks, state), state.variant.memory_mode.has_separate_cache
     if is_hopeless(arena_budget(state.variant), peaks.visible):
         return graph.nodes
-    if _whole_bytes(graph, peaks, state) <= budget:
+    if graph.whole_bytes <= budget:
         return graph.nodes
     plans = _plans(graph, budget, state)
     first = next(plans)

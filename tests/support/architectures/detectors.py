@@ -15,6 +15,8 @@ from tests.support.architectures.layers import NONE, RELU, RELU6, Layers
 _SILU = {"scale": 0.026, "zero_point": -104}
 _COARSE = {"scale": 0.18, "zero_point": -45}
 """Corners of boxes in cells of a grid."""
+_ANCHORS = (3, 6, 6, 6, 6)
+"""Boxes at each place of the five maps of an SSD."""
 
 
 class _Detector(Layers):
@@ -148,8 +150,7 @@ def ssdlite_mobilenetv2_160() -> bytes:
         x = net.conv(net.dw(net.conv(x, depth // 2, 1, act=RELU6), stride=2, act=RELU6), depth, 1, act=RELU6)
         levels.append(x)
     boxes, scores = [], []
-    for level, x in enumerate(levels):
-        anchors = 6 if level else 3
+    for x, anchors in zip(levels, _ANCHORS, strict=True):
         boxes.append(net.rows(net.conv(net.dw(x, act=RELU6), anchors * 4, 1), 4))
         scores.append(net.rows(net.conv(net.dw(x, act=RELU6), anchors * 6, 1), 6))
     return net.finish(net.cat(*boxes, axis=1), net.table("LOGISTIC", net.cat(*scores, axis=1)))
@@ -380,8 +381,7 @@ def ssd_mobilenetv1_u8_160() -> bytes:
         x = net.conv(net.conv(x, depth // 2, 1, act=RELU6), depth, stride=2, act=RELU6)
         levels.append(x)
     boxes, scores = [], []
-    for level, x in enumerate(levels):
-        anchors = 6 if level else 3
+    for x, anchors in zip(levels, _ANCHORS, strict=True):
         y = net.conv(x, anchors * 4, 1)
         boxes.append(net.reshape(y, 1, net.shape(y)[1] * net.shape(y)[2] * anchors, 1, 4))
         scores.append(net.rows(net.conv(x, anchors * 8, 1), 8))

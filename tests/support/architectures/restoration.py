@@ -13,7 +13,7 @@ from tests.support.architectures.layers import NONE, RELU, RELU6, Layers
 
 
 class _Restored(Layers):
-    """Layers that these networks have more than others: attention within patches, signed means, limits."""
+    """Layers that these networks have more than others: attention within patches, windows, limits."""
 
     def sum(self, x: int, y: int) -> int:
         """Sum of two maps that are never negative."""
