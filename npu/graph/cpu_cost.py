@@ -1,7 +1,8 @@
 """What an operator costs on the host processor, from the per-core cost table of the variant.
 
-An estimate, with the error that the table states: cycles = MACs x cycles per MAC + output elements x cycles per element. An
-assignment to a variable has no output: it writes what its second input holds.
+An estimate, with the error that the table states: cycles = MACs x cycles per MAC + elements x cycles per element. Elements are
+those of the output; of the input where whole axes are reduced, one after the other in tflite-micro. An assignment to a variable
+has no output: it writes what its second input holds.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import math
 
 from npu.errors import ConfigError
 from npu.graph.graph import Graph, Op
-from npu.graph.ops import BY_NAME
+from npu.graph.ops import BY_NAME, REDUCTIONS
 from npu.graph.work import input_shape, macs, output_elements
 from npu.hardware.shipped import closest
 from npu.hardware.variant import Cpu
@@ -22,8 +23,14 @@ def cpu_cycles(graph: Graph, op: Op, cpu: Cpu) -> int:
     """Cycles of the CPU's own clock for one operator of `graph`."""
     per_mac = cpu.cycles_per_mac.get(op.kind, cpu.cycles_per_mac[DEFAULT])
     per_element = cpu.cycles_per_element.get(op.kind, cpu.cycles_per_element[DEFAULT])
-    written = math.prod(input_shape(graph, op, 1)) if op.kind == "ASSIGN_VARIABLE" else output_elements(graph, op)
-    return round(macs(graph, op) * per_mac + written * per_element)
+    return round(macs(graph, op) * per_mac + _elements(graph, op) * per_element)
+
+
+def _elements(graph: Graph, op: Op) -> int:
+    if op.kind == "ASSIGN_VARIABLE":
+        return math.prod(input_shape(graph, op, 1))
+    read = math.prod(input_shape(graph, op, 0)) if op.kind in REDUCTIONS and op.inputs else 0
+    return max(read, output_elements(graph, op))
 
 
 def check_costs(cpu: Cpu, where: str) -> None:

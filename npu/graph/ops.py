@@ -401,6 +401,9 @@ MOVES = frozenset({
 })  # fmt: skip
 """Operators that a compiler makes of copies, or of addresses and paddings of their neighbours."""
 
+REDUCTIONS = frozenset(op.name for op in OPS if op.shape in (gathers.reduction, gathers.arg))
+"""Operators that make one element of many along whole axes."""
+
 IN_PIECES = frozenset({
     *MOVES & MAP_TYPES.keys() - {"RESIZE_NEAREST_NEIGHBOR"}, *(op.name for op in OPS if op.is_lut or op.cost is Cost.VIEW),
     "ADD", "ARG_MAX", "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAXIMUM", "MAX_POOL_2D", "MEAN", "MINIMUM", "MUL",

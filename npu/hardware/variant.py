@@ -247,7 +247,8 @@ class Cpu:
     cycles_per_mac: Mapping[str, float]
     """Cost of a multiply-accumulate by operator; `default` stands for all others."""
     cycles_per_element: Mapping[str, float]
-    """Cost of an output element by operator, besides that of multiply-accumulates; `default` stands for all others."""
+    """Cost of an element by operator, besides that of multiply-accumulates; `default` stands for all others. Elements are
+    those of the output, of the input where whole axes are reduced."""
     job_start_cycles: int
     """CPU cycles from the call of the driver to the first cycle of the NPU job."""
     relative_error: float

@@ -78,6 +78,17 @@ def test_variables_are_read_and_assigned_at_the_cost_of_a_copy(core: str) -> Non
     assert costs == [round(400 * cpu.cycles_per_element["RESHAPE"])] * 3
 
 
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize(("kind", "made"), [("MEAN", (1, 16)), ("REDUCE_MAX", (1, 1, 40, 16)), ("ARG_MAX", (1, 10, 40))])
+def test_an_operator_that_makes_few_elements_of_many_reads_all_of_them(core: str, kind: str, made: tuple[int, ...]) -> None:
+    cpu = load_variant("ethos-u55-128", cpu=core).cpu
+    tensors = (single_ops.tensor((1, 10, 40, 16)), single_ops.tensor(made))
+    reduced, copied = (
+        cpu_cycles(Graph("", tensors, (op,), (), ()), op, cpu) for op in (Op(kind, (0,), (1,)), Op("ABS", (0,), (0,)))
+    )
+    assert reduced == copied == round(6400 * cpu.cycles_per_element["default"])
+
+
 MISSPELT = {
     "mac": ("cpu: {cycles_per_mac: {CONV2D: 1}}", "cpu.cycles_per_mac: must be 'default' or an operator"),
     "element": ("cpu: {cycles_per_element: {softmax: 1}}", "did you mean 'SOFTMAX'?"),
