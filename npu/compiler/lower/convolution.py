@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import starmap
 from typing import TypeAlias
 
 import numpy as np
@@ -23,6 +23,7 @@ from npu.compiler.lower.windows import (
     rows_to_depth,
     split_window,
     with_zeros,
+    without_idle_ends,
 )
 from npu.graph.attributes import Conv2DOptions, DepthwiseConv2DOptions
 from npu.graph.attributes import Padding as PaddingScheme
@@ -117,10 +118,10 @@ def _emit_window(
             if has_rows:
                 whole, own_values = rows_to_depth(builder, whole, own_values)
             by_channel = is_depthwise and own_values.shape[3] == 1  # one channel with columns or rows behind it has several
-            own_weights = replace(weights, values=own_values)
-            for window in split_window(builder, op, whole):
+            for piece in split_window(builder, op, whole):
+                window, met = without_idle_ends(piece, own_values)
                 part, padding = legal_padding(builder, window.ifm, window.padding, zero_point)
-                for group, ofm, own in _groups(part, window.ofm, own_weights, is_depthwise=by_channel):
+                for group, ofm, own in _groups(part, window.ofm, replace(weights, values=met), is_depthwise=by_channel):
                     builder.convolve(
                         group,
                         ofm,
@@ -132,10 +133,11 @@ def _emit_window(
                         is_depthwise=by_channel,
                     )
 
-    plain = [(window, values) for window in windows]
-    has_columns, has_rows = _stacks(builder, values, ifm, (oh, ow), kernel)
-    may_stack = has_columns or _may_stack_columns(values, windows[0])
-    folded = [one for one in map(fold_columns, windows, repeat(values)) if one] if may_stack else []
+    plain = [without_idle_ends(window, values) for window in windows]
+    met, kernel = plain[0][1], plain[0][0].kernel
+    has_columns, has_rows = _stacks(builder, met, ifm, (oh, ow), kernel)
+    may_stack = has_columns or _may_stack_columns(met, plain[0][0])
+    folded = [one for one in starmap(fold_columns, plain) if one] if may_stack else []
     stretched = [one for one in (with_zeros(*own, builder.variant.accelerator.max_dilation) for own in plain) if one]
     ways = (
         (plain, False, not has_columns),

@@ -32,7 +32,7 @@ _CARRIERS = _CONVOLUTIONS | {
     "SUB", "SUM", "TRANSPOSE_CONV", *VALUES,
 }  # fmt: skip
 """Kinds that end in one step of the output unit for every value: functions of this value can be fused into it."""
-_PADS = frozenset({"PAD", "PADV2"})
+_PADS = frozenset({"PAD", "PADV2", "MIRROR_PAD"})
 _EIGHT_BITS = (DType.INT8, DType.UINT8)
 _EXTREMES = frozenset({"MAXIMUM", "MINIMUM"})
 _RESCALES = RECTIFIERS.keys() | {"QUANTIZE"}
@@ -388,6 +388,13 @@ def _can_move(uses: _Uses, tensor: int, nest: Mapping[int, Nest]) -> bool:
 
 
 def _is_view(graph: Graph, op: Op) -> bool:
-    """Whether results are parts of what an operator reads; elements that lie apart are copied."""
-    strides = graph.tensors[op.inputs[3]].data if op.kind == "STRIDED_SLICE" else None
-    return op.kind in _PARTS and (strides is None or bool((strides == 1).all()))
+    """Whether results are parts of what an operator reads."""
+    return op.kind in _PARTS and (op.kind != "STRIDED_SLICE" or is_strided_view(graph, op))
+
+
+def is_strided_view(graph: Graph, op: Op) -> bool:
+    """Whether the result of a STRIDED_SLICE is a map of other pitches: rows and columns may lie apart, channels may not."""
+    shape, strides = graph.tensors[op.inputs[0]].shape, graph.tensors[op.inputs[3]].data
+    assert strides is not None
+    steps = [*strides.reshape(-1).tolist(), *[1] * len(shape)][: len(shape)]
+    return max(steps) == 1 or (len(shape) >= 3 and steps[-1] == 1 and math.prod(shape[:-3]) == 1)

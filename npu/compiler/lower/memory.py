@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npu.compiler.ir import View
-from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.fusions import same_quantization
+from npu.compiler.ir import StepWeights, View
+from npu.compiler.lower.builder import IDENTITY, Builder
+from npu.compiler.lower.fusions import is_strided_view, same_quantization
 from npu.compiler.lower.geometry import (
     Box,
     as_shape,
@@ -24,6 +24,7 @@ from npu.graph.attributes import ConcatenationOptions, PackOptions, StridedSlice
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
 from npu.graph.shapes.parts import strided_index
+from npu.isa.operations import Rounding
 from npu.layouts import MapShape
 from npu.machine.rules import ceil_div
 from npu.records import replace
@@ -293,7 +294,7 @@ def _taken(entry: slice | int, extent: int) -> range:
 
 
 def _take_strided(builder: Builder, op: Op, offset: Sequence[int], shape: Sequence[int], steps: Sequence[int]) -> None:
-    """Copy every `steps`-th element of a box; maps have any pitch from row to row and from column to column."""
+    """Every `steps`-th element of a box: maps have any pitch from row to row and from column to column; of channels copies."""
     whole = builder.tensor(op.inputs[0]).shape
     rank = max(3, len(whole))
     whole, shape, steps = ((1,) * (rank - len(extents)) + tuple(extents) for extents in (whole, shape, steps))
@@ -302,11 +303,34 @@ def _take_strided(builder: Builder, op: Op, offset: Sequence[int], shape: Sequen
     source = builder.dense(builder.input(op.inputs[0]))
     rows, columns, depth = shape[-3:]
     pitch = steps[-3] * pitches[-3], steps[-2] * pitches[-2]
-    run = depth if steps[-1] == 1 else 1
+    if is_strided_view(builder.graph, op) and not builder.has_place(op.outputs[0]):
+        first = sum(o * p for o, p in zip(offset, pitches, strict=True))
+        part = replace(source, offset=(0, 0, first), shape=(rows, columns, depth), pitch=pitch)
+        builder.alias(op.outputs[0], builder.reshaped(part, fold_shape(builder.tensor(op.outputs[0]).shape)))
+        return
+    source_depth = (depth - 1) * steps[-1] + 1
     with builder.output_as(op.outputs[0], fold_shape(shape)) as target:
         for to, index in zip(images(target, math.prod(shape[:-3])), np.ndindex(*shape[:-3]), strict=True):
             first = sum((o + i * s) * p for o, i, s, p in zip(offset, (*index, 0, 0, 0), steps, pitches, strict=True))
-            for channel in range(0, depth, run):
-                start = 0, 0, first + channel * steps[-1]
-                part = replace(source, offset=start, shape=(rows, columns, run), pitch=pitch)
-                builder.copy(part, crop(to, (0, 0, channel), (rows, columns, run)))
+            part = replace(source, offset=(0, 0, first), shape=(rows, columns, source_depth), pitch=pitch)
+            _copy_channels(builder, part, to, steps[-1])
+
+
+def _copy_channels(builder: Builder, source: View, target: View, step: int) -> None:
+    """Every `step`-th channel of a map: a convolution that takes each as it is, or copies, which take no weights."""
+
+    def copy() -> None:
+        for channel in range(target.shape[2]):
+            part = crop(source, (0, 0, channel * step), (*source.shape[:2], 1))
+            builder.copy(part, crop(target, (0, 0, channel), part.shape))
+
+    def select() -> None:
+        values = np.zeros((target.shape[2], 1, 1, source.shape[2]), np.int16)
+        values[np.arange(len(values)), 0, 0, np.arange(len(values)) * step] = 1
+        weights = StepWeights.unbiased(values, IDENTITY)
+        builder.convolve(replace(source, zero_point=0), replace(target, zero_point=0), weights, rounding=Rounding.NATURAL)
+
+    if step == 1:
+        builder.copy(source, target)
+    else:
+        builder.make_cheapest([copy, select] if source.element.bits < 32 else [copy])

@@ -52,7 +52,9 @@ def lower_mirror_pad(builder: Builder, op: Op) -> None:
     amounts, full = pad_amounts(builder.graph, op), builder.tensor(op.outputs[0]).shape
     target, filled = builder.output(op.outputs[0]), list(builder.tensor(op.inputs[0]).shape)
     start = [before for before, _ in amounts]
-    _place(builder, op, target, start)
+    nest = builder.fusions.nest.get(op.inputs[0])
+    if nest is None or nest.parent != op.outputs[0]:  # else the map has been made there
+        _place(builder, op, target, start)
     for axis, (before, after) in enumerate(amounts):
         slab = [1 if other == axis else extent for other, extent in enumerate(filled)]
         for to, of in _mirrored(before, after, filled[axis], edge):

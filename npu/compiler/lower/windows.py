@@ -148,6 +148,54 @@ WeightedWindow: TypeAlias = tuple[SlidingWindow, npt.NDArray[np.int16]]
 """A window and its weights (O, KH, KW, I)."""
 
 
+def without_idle_ends(window: SlidingWindow, values: npt.NDArray[np.int16]) -> WeightedWindow:
+    """The same without the outer rows and columns of the kernel that meet nothing but padding: small maps have many."""
+    (height, width, depth), (oh, ow, _) = window.ifm.shape, window.ofm.shape
+    kernel, padding = window.kernel, window.padding
+    vertical = _SlidingAxis(height, oh, kernel.height, kernel.stride_y, kernel.dilation_y, padding.top)
+    horizontal = _SlidingAxis(width, ow, kernel.width, kernel.stride_x, kernel.dilation_x, padding.left)
+    rows, columns = _busy(vertical), _busy(horizontal)
+    if (len(rows), len(columns)) == (kernel.height, kernel.width):
+        return window, values
+    if not rows or not columns:  # all that is left is a product with zero, of anything
+        values, rows, columns = np.zeros_like(values), range(1), range(1)
+        vertical, horizontal = replace(vertical, before=0), replace(horizontal, before=0)
+    (y, top), (x, left) = _start(vertical, rows), _start(horizontal, columns)
+    made = KernelWindow(
+        len(rows),
+        len(columns),
+        kernel.stride_y,
+        kernel.stride_x,
+        kernel.dilation_y if len(rows) > 1 else 1,
+        kernel.dilation_x if len(columns) > 1 else 1,
+    )
+    bottom = needed_after(height - y, oh, made.dilated_height, kernel.stride_y, top)
+    right = needed_after(width - x, ow, made.dilated_width, kernel.stride_x, left)
+    ifm = crop(window.ifm, (y, x, 0), (height - y, width - x, depth))
+    met = values[:, rows.start : rows.stop, columns.start : columns.stop]
+    return SlidingWindow(ifm, window.ofm, made, IfmPadding(top, left, bottom, right)), np.ascontiguousarray(met)
+
+
+def _busy(axis: _SlidingAxis) -> range:
+    """The elements of a kernel from the first that meets the input to the last."""
+    last = (axis.output - 1) * axis.stride
+    met = [tap for tap in range(axis.size) if _meets(axis, tap, last)]
+    return range(met[0], met[-1] + 1) if met else range(0)
+
+
+def _meets(axis: _SlidingAxis, tap: int, last: int) -> bool:
+    """Whether an element of the kernel lies over the input at one output at least; the last one is `last` behind the first."""
+    at = tap * axis.dilation - axis.before
+    first = at if at >= 0 else at % axis.stride
+    return first < axis.extent and first - at <= last
+
+
+def _start(axis: _SlidingAxis, busy: range) -> tuple[int, int]:
+    """Where the input begins for a kernel whose first elements are gone, and the padding before it."""
+    before = axis.before - busy.start * axis.dilation
+    return max(-before, 0), max(before, 0)
+
+
 def columns_to_depth(
     builder: Builder, window: SlidingWindow, values: npt.NDArray[np.int16], *, has_rows: bool
 ) -> WeightedWindow:
