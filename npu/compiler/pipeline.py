@@ -11,7 +11,7 @@ from npu.compiler.lower.late_joins import Joins
 from npu.compiler.memory import arena_budget, is_hopeless
 from npu.compiler.passes.assign_layouts import assign_layouts
 from npu.compiler.passes.assign_memories import assign_memories
-from npu.compiler.passes.copy_inputs import copy_inputs
+from npu.compiler.passes.copy_boundaries import copy_boundaries
 from npu.compiler.passes.cut_cascades import cut_cascades
 from npu.compiler.passes.drop_idle_jobs import drop_idle_jobs
 from npu.compiler.passes.emit_operations import emit_operations
@@ -38,7 +38,7 @@ PASSES: tuple[Pass, ...] = (
     lower_partitions,  # TFLite operators become hardware operations over storages
     cut_cascades,  # stripes, so that the feature maps fit the memory
     assign_layouts,  # NHWC or NHCWB16 for every storage
-    copy_inputs,  # into the NPU's own fast memory, if they are read again and again
+    copy_boundaries,  # what others see of maps that are read again and again, or written in small pieces
     assign_memories,  # what finds no room there
     reshape_pointwise,  # the shape in which element by element work is fastest
     price_copies,  # how much memory copies of constants are worth

@@ -14,6 +14,12 @@ from npu.records import dataclass
 LARGEST_SLICE_BYTES = 32 * 1024
 """A weight slice is not made longer than this: its transfer must hide behind one or two kernels."""
 
+_MUCH_FASTER = 0.9
+"""Longer slices must be by so much: their first copy takes longer, and the next operation's copies find less room."""
+
+_WIDE_SLICES_BYTES = (64 * 1024, 128 * 1024)
+"""Such slices are made where every slice reads much of the IFM again, or from afar."""
+
 SMALLEST_SLICE_BYTES = 5 * 1024
 """Below this a further cut costs more kernel starts than it saves memory."""
 
@@ -223,15 +229,13 @@ def _cut(forms: Forms, room: int, pace: Pace) -> Slicing:
     if total <= unit:
         return forms.copied(total, total)
     smallest = SMALLEST_SLICE_BYTES * (2 if problem.ofm[:2] == (1, 1) else 1)
-    target = min(max(room // 2, smallest), LARGEST_SLICE_BYTES)
-    most = max(int(target / problem.channel_bytes) // unit * unit, unit)
-    depth = _even(total, most, unit)
-    best = forms.copied(total, depth)
-    if most < total:
-        block = forms.chooser.choose(problem, depth_limit=most).block.depth
-        in_blocks = forms.copied(total, most // block * block)
-        if _span(in_blocks, pace) < _span(best, pace) * _CLEARLY_FASTER:
-            best = in_blocks
+    best, depth = _in_slices(forms, min(max(room // 2, smallest), LARGEST_SLICE_BYTES), pace)
+    for size in () if _is_bound_by_copies(best) else _WIDE_SLICES_BYTES:
+        if size > room // 2 or depth >= total:
+            break
+        wide, channels = _in_slices(forms, size, pace)
+        if _span(wide, pace) < _span(best, pace) * _MUCH_FASTER:
+            best, depth = wide, channels
     while depth > unit and pace.is_engine_idle and _waits(best, pace):
         depth = _even(total, depth // 2, unit)
         finer = forms.copied(total, depth)
@@ -239,6 +243,26 @@ def _cut(forms: Forms, room: int, pace: Pace) -> Slicing:
             break
         best = finer
     return best
+
+
+def _in_slices(forms: Forms, size: int, pace: Pace) -> tuple[Slicing, int]:
+    """As few equal slices of `size` bytes as can be, or whole blocks if clearly faster; channels of the equal ones."""
+    problem, unit = forms.problem, forms.chooser.slice_unit
+    total = problem.ofm[2]
+    most = max(int(size / problem.channel_bytes) // unit * unit, unit)
+    depth = _even(total, most, unit)
+    best = forms.copied(total, depth)
+    if most < total:
+        block = forms.chooser.choose(problem, depth_limit=most).block.depth
+        in_blocks = forms.copied(total, most // block * block)
+        if _span(in_blocks, pace) < _span(best, pace) * _CLEARLY_FASTER:
+            best = in_blocks
+    return best, depth
+
+
+def _is_bound_by_copies(form: Slicing) -> bool:
+    """Whether the copies of all slices take longer than their kernels."""
+    return sum(read for read, _, _ in form.copied) > sum(cycles for _, _, cycles in form.copied)
 
 
 def _even(total: int, most: int, unit: int) -> int:

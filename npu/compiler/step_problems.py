@@ -142,12 +142,13 @@ class StepProblems:
 class StepEstimates:
     """Cycles of steps before their weights are encoded: every one reads its weights anew.
 
-    `in_place`: for every block of the plane, where memory is too dear for copies. Plans that are compared have most of their
-    steps in common, which are looked at once.
+    `in_place`: for every block of the plane, where memory is too dear for copies. `exposed`: the part that counts of the time
+    in which a step waits for its weights, as copies of them are made behind other steps. Plans that are compared have most of
+    their steps in common, which are looked at once.
     """
 
-    def __init__(self, chooser: BlockChooser, constants: Constants, *, in_place: bool = False) -> None:
-        self.chooser, self._in_place = chooser, in_place
+    def __init__(self, chooser: BlockChooser, constants: Constants, *, in_place: bool = False, exposed: float = 1.0) -> None:
+        self.chooser, self._in_place, self._exposed = chooser, in_place, exposed
         self._bytes_per_weight = constants.bytes_per_weight
         self._read = port_rate(chooser.variant, chooser.variant.memory_mode.constants).read
         self._known: dict[tuple[Step, bool, bool, bool, bool], float] = {}
@@ -177,7 +178,7 @@ class StepEstimates:
             known = self._described[facts] = self._cycles_and_reads(_problem(facts))
         cycles, reads = known
         read = reads * step.weights.values.size / self._read if isinstance(step, ConvolutionStep) else 0.0
-        return max(cycles, read) + JOB_CYCLES
+        return cycles + max(read - cycles, 0.0) * self._exposed + JOB_CYCLES
 
     def _cycles_and_reads(self, problem: BlockProblem) -> tuple[float, int]:
         """Cycles of the best block, and how many times it reads the weights."""

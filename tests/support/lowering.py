@@ -6,8 +6,12 @@ from functools import cache
 
 import numpy as np
 
+from npu.compiler.block_config import BlockChooser
 from npu.compiler.ir import Program
 from npu.compiler.lower.partition import lower_partition
+from npu.compiler.passes.lower_partitions import estimates_of_ways
+from npu.compiler.step_problems import StepEstimates
+from npu.compiler.weights import Constants
 from npu.graph.graph import Graph, Model
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Variant
@@ -21,6 +25,11 @@ from tests.support.litert import run_reference
 def variant() -> Variant:
     """The default target; lowering does not depend on much of it."""
     return load_variant("ethos-u55-128")
+
+
+def ways_of(hardware: Variant, *, saves_memory: bool = False) -> StepEstimates:
+    """What the compiler compares ways to make the same steps by."""
+    return estimates_of_ways(BlockChooser(hardware), Constants(hardware), saves_memory=saves_memory)
 
 
 def lowered(graph: Graph) -> Program:

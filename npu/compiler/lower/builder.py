@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.block_config import BlockChooser
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, StepWeights, Storage, View
 from npu.compiler.lower.activation_tables import ELEMENTS, Quantized, as_bytes, joined, result_of
 from npu.compiler.lower.admit import LoweringError
@@ -21,7 +20,9 @@ from npu.compiler.lower.pair_tables import function_values
 from npu.compiler.lower.quantize import activation_range
 from npu.compiler.lower.relabel import without_relabelings
 from npu.compiler.lower.rooms import Rooms
-from npu.compiler.step_problems import describe
+from npu.compiler.near_copies import cycles_with_copy, near_copy
+from npu.compiler.pointwise import shape_forms
+from npu.compiler.step_problems import StepEstimates
 from npu.errors import CompileError
 from npu.graph.attributes import FusedActivation
 from npu.graph.graph import Graph, Op, Tensor
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
 
 IDENTITY = Scale(1, 0)
 """A scale that changes nothing."""
-STEP_CYCLES = 200
-"""What one more operation costs, roughly."""
+STEP_CYCLES = 100
+"""What one more operation costs, roughly, beyond what every job does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +95,8 @@ class _StepEnds(TypedDict):
 class Builder:
     """Collects the steps of a partition. `index` is the operator that is being lowered.
 
-    `saves_memory`: more steps are made where they need less memory at a time. `chooser` prices ways to make steps, of
-    which with `keeps_maps` none takes more maps in between than the first one; without a chooser that is the one.
+    `saves_memory`: more steps are made where they need less memory at a time. `estimates` price ways to make steps, of
+    which with `keeps_maps` none takes more maps in between than the first one; without estimates that is the one.
     """
 
     def __init__(
@@ -107,12 +108,12 @@ class Builder:
         lstm_gates: LstmGates = LstmGates.EXACT,
         *,
         saves_memory: bool = False,
-        chooser: BlockChooser | None = None,
+        estimates: StepEstimates | None = None,
         keeps_maps: bool = False,
     ) -> None:
         self.graph = graph
         self.rooms = rooms
-        self.chooser, self.keeps_maps = chooser, keeps_maps
+        self.estimates, self.keeps_maps = estimates, keeps_maps
         self.fusions = fusions
         self.variant = variant
         self.lstm_gates = lstm_gates
@@ -280,11 +281,11 @@ class Builder:
 
     def make_cheapest(self, ways: Sequence[Callable[[], None]]) -> None:
         """Append the steps of the way, of several that compute the same, which takes the fewest cycles by the estimate."""
-        if (chooser := self.chooser) is not None and len(ways) > 1:
+        if (estimates := self.estimates) is not None and len(ways) > 1:
             layouts = defaultdict[Storage, Layout](lambda: Layout.NHWC)  # as maps of few channels are
 
             def cycles(step: Step) -> float:
-                return chooser.choose(describe(step, layouts, self.variant.memory_mode)).cycles + STEP_CYCLES
+                return STEP_CYCLES + min(estimates((form,), layouts=layouts) for form in shape_forms(step, layouts))
 
             before, tried = self._steps, list[list[Step]]()
             for make in ways:
@@ -292,9 +293,17 @@ class Builder:
                 make()
                 if not (tried and self.keeps_maps and _bytes_between(self._steps) > _bytes_between(tried[0])):
                     tried.append(self._steps)
-            self._steps = before + min(tried, key=lambda steps: sum(map(cycles, steps)))
+            self._steps = before + min(tried, key=lambda steps: self._price(steps, cycles))
         else:
             ways[0]()
+
+    def _price(self, steps: Sequence[Step], cycles: Callable[[Step], float]) -> float:
+        """Cycles of steps; of those that write to afar where it takes less by way of a copy in the fast memory, these."""
+        price, mode = sum(map(cycles, steps)), self.variant.memory_mode
+        for storage in {step.ofm.storage for step in steps} if mode.has_separate_cache else ():
+            if storage.is_boundary and storage.element.bits < 32 and storage.bytes <= mode.arena_cache_bytes:
+                price = min(price, cycles_with_copy(steps, storage, near_copy(storage), cycles))
+        return price
 
     def convolve(
         self,

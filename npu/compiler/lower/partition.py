@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npu.compiler.block_config import BlockChooser
 from npu.compiler.ir import Program
 from npu.compiler.lower.admit import LoweringError, check_operator
 from npu.compiler.lower.builder import Builder
@@ -17,6 +16,7 @@ from npu.compiler.lower.late_joins import Joins
 from npu.compiler.lower.rooms import Rooms
 from npu.compiler.lower.table import LOWERED
 from npu.compiler.lower.upright import with_upright_kernels
+from npu.compiler.step_problems import StepEstimates
 from npu.errors import CompileError, ModelError
 from npu.graph.graph import Graph
 from npu.hardware.variant import Variant
@@ -30,7 +30,7 @@ def lower_partition(
     lstm_gates: LstmGates = LstmGates.EXACT,
     *,
     saves_memory: bool = False,
-    chooser: BlockChooser | None = None,
+    estimates: StepEstimates | None = None,
     keeps_maps: bool = False,
     joins: Joins = Joins.EARLY,
     budget: int = sys.maxsize,
@@ -52,7 +52,7 @@ def lower_partition(
     fusions = find_fusions(graph, computed, largest_padding(variant)[0], prices, joins=joins)
     rooms = Rooms(graph, computed, fusions, budget, is_small=keeps_maps)
     builder = Builder(
-        graph, fusions, variant, rooms, lstm_gates, saves_memory=saves_memory, chooser=chooser, keeps_maps=keeps_maps
+        graph, fusions, variant, rooms, lstm_gates, saves_memory=saves_memory, estimates=estimates, keeps_maps=keeps_maps
     )
     for index in computed:
         if index not in fusions.carrier:

@@ -2,8 +2,8 @@
 
 An output position meets every `stride`-th element of the kernel alone. Outputs that meet the same ones are one convolution of
 the input, which reads no zeros; those of a row that lie between two inputs may be channels of one position. Where there is too
-little to multiply for that many operations, one convolution reads the input with zeros inserted between its elements, which the
-hardware does for a stride of 2.
+little to multiply for that many operations, or rows are written to afar, one convolution reads the input with zeros inserted
+between its elements, which the hardware does for a stride of 2.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from npu.compiler.ir import StepWeights, View
 from npu.compiler.lower.builder import STEP_CYCLES, Builder, Finish
 from npu.compiler.lower.convolution import accumulator_rounding, channel_factors, make_weights, weight_values
 from npu.compiler.lower.geometry import crop, images, laid_out, needed_after, same_padding, spread
+from npu.compiler.pace import JOB_CYCLES
 from npu.graph.attributes import Padding as PaddingScheme
 from npu.graph.attributes import TransposeConvOptions
 from npu.graph.graph import ABSENT, Op
@@ -74,8 +75,10 @@ def lower_transpose_conv(builder: Builder, op: Op) -> None:
     upscaled = _upscaled(axes)
     for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
         ways = [partial(_convolve_phases, builder, x, y, weights, best, finish, rounding)]
-        if upscaled and _cycles(builder, values, upscaled) < _cycles(builder, values, best):
-            ways = [partial(_convolve_upscaled, builder, x, y, weights, upscaled, finish, rounding)]
+        if upscaled:
+            ways.append(partial(_convolve_upscaled, builder, x, y, weights, upscaled, finish, rounding))
+            if _cycles(builder, values, upscaled) < _cycles(builder, values, best):
+                ways.reverse()
         if _may_join_columns(best[1], y):
             ways.append(partial(_convolve_columns, builder, x, y, weights, best, finish, rounding))
         builder.make_cheapest(ways)
@@ -109,7 +112,7 @@ def _cycles(builder: Builder, values: npt.NDArray[np.int16], axes: Sequence[_Sid
     taps = math.prod(sum(phase.taps for phase in axis.phases()) for axis in axes)
     steps = math.prod(min(axis.stride, axis.output) for axis in axes)
     multiplied: int = outputs * taps * values.shape[0] * values.shape[3]
-    return steps * STEP_CYCLES + multiplied / builder.variant.accelerator.macs_per_cycle
+    return steps * (STEP_CYCLES + JOB_CYCLES) + multiplied / builder.variant.accelerator.macs_per_cycle
 
 
 def _convolve_upscaled(

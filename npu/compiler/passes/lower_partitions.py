@@ -9,14 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from npu.compiler.block_config import BlockChooser
 from npu.compiler.goal import Goal
 from npu.compiler.ir import Program
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.partition import lower_partition
 from npu.compiler.memory import arena_budget
 from npu.compiler.state import GraphState, Refusal, State
+from npu.compiler.step_problems import StepEstimates
+from npu.compiler.weights import Constants
 from npu.graph.graph import Graph
 from npu.graph.placement import LOWERING, Violation
+
+_EXPOSED = 0.5
+"""Of the time for copies of weights, as the estimates of `StepEstimates` have it."""
 
 
 def lower_partitions(state: State) -> State:
@@ -37,10 +43,16 @@ def lower_partitions(state: State) -> State:
     return state.with_graphs(tuple(graphs))
 
 
+def estimates_of_ways(chooser: BlockChooser, constants: Constants, *, saves_memory: bool) -> StepEstimates:
+    """What ways to make the same steps are compared by."""
+    return StepEstimates(chooser, constants, in_place=saves_memory, exposed=1.0 if saves_memory else _EXPOSED)
+
+
 def _try_lower(state: State, number: int, graph: Graph, ops: Sequence[int]) -> Program | Refusal:
     """The program of operators `ops` of graph `number`, or the first of them that cannot be lowered, and why."""
     mode, is_small = state.variant.memory_mode, state.goal is Goal.SIZE
     saves_memory = is_small and not mode.has_separate_cache
+    estimates = estimates_of_ways(state.chooser, state.constants, saves_memory=saves_memory)
     try:
         return lower_partition(
             graph,
@@ -48,7 +60,7 @@ def _try_lower(state: State, number: int, graph: Graph, ops: Sequence[int]) -> P
             state.variant,
             state.lstm_gates,
             saves_memory=saves_memory,
-            chooser=state.chooser,
+            estimates=estimates,
             keeps_maps=is_small,
             joins=state.joins,
             budget=min(arena_budget(state.variant), mode.arena_cache_bytes),  # in a cache of their own maps are faster

@@ -20,7 +20,7 @@ docs/price-of-memory.md shows what other prices give.
 _SHARES = (0, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
 """Bytes for copies that are tried, by those that copies take where nothing bounds them."""
 
-_MORE_BYTES = (8192, 16384, 32768, 65536)
+_MORE_BYTES = (8192, 16384, 32768, 65536, 131072, 262144)
 """The same beyond what maps leave free where they take most: constants there are read in place, or in small slices."""
 
 _UNSURE = 1.02

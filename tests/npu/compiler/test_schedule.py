@@ -15,8 +15,15 @@ from npu.graph.graph import Model
 from npu.isa.operations import Convolution
 from npu.tflite.writer import write_model
 
+from tests.support.architectures.layers import Layers
 from tests.support.layers import pointwise_pair
 from tests.support.random_graphs import Sketch
+
+
+def convolved(height: int, width: int, depth: int, filters: int, size: int) -> bytes:
+    """One convolution."""
+    net = Layers(1)
+    return net.finish(net.conv(net.input(height, width, depth), filters, size))
 
 
 @pytest.mark.parametrize(
@@ -34,6 +41,20 @@ def test_slices_are_whole_blocks_where_these_are_clearly_faster(
     found = [operation.ofm.depth for operation in partition.operations if isinstance(operation, Convolution)]
     assert found[-len(slices) :] == slices
     assert sum(found) == shape[1] + shape[2]
+
+
+@pytest.mark.parametrize(
+    ("target", "content", "least"),
+    [
+        ("ethos-u65-256", convolved(22, 22, 160, 160, 3), 32),  # the input is read from afar by each
+        ("ethos-u55-128", convolved(15, 15, 3072, 512, 1), 32),  # it is 700 KB
+        ("ethos-u65-256", convolved(1, 1, 2048, 128, 1), 16),  # it is small, and copies are what everything waits for
+    ],
+)
+def test_slices_are_longer_where_each_reads_much_of_the_input_again(target: str, content: bytes, least: int) -> None:
+    (partition,) = npu.compile(content, target=target).compiled_model.partitions
+    found = [operation.ofm.depth for operation in partition.operations if isinstance(operation, Convolution)]
+    assert min(found[:-1]) == least
 
 
 def constant_bytes(target: str, maps: tuple[tuple[int, ...], ...]) -> int:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from npu.compiler.block_config import BlockChooser
 from npu.compiler.ir import ConvolutionStep, PoolingStep, Step
 from npu.compiler.lower import resize_phases
 from npu.compiler.lower.builder import Builder
@@ -21,7 +20,7 @@ from npu.hardware.variant import Variant
 from npu.isa.operations import Upscale
 
 from tests.support.builder import ModelBuilder
-from tests.support.lowering import assert_exact
+from tests.support.lowering import assert_exact, ways_of
 
 WAYS = {"over the upscaled map": 0, "apart": 1, "joined": 2}
 SHAPES = {
@@ -98,8 +97,8 @@ def test_every_pair_of_neighbours_equals_the_reference(way: str, monkeypatch: py
 
 def _convolutions(shape: tuple[int, ...], factor: int, *, saves_memory: bool = False) -> list[ConvolutionStep]:
     hardware = load_variant("ethos-u55-128")
-    graph, chooser = _resize(shape, factor, half=True), BlockChooser(hardware)
-    steps: Sequence[Step] = lower_partition(graph, [0], hardware, saves_memory=saves_memory, chooser=chooser).steps
+    graph, estimates = _resize(shape, factor, half=True), ways_of(hardware, saves_memory=saves_memory)
+    steps: Sequence[Step] = lower_partition(graph, [0], hardware, saves_memory=saves_memory, estimates=estimates).steps
     return [step for step in steps if isinstance(step, ConvolutionStep)]
 
 
@@ -168,6 +167,11 @@ def _apart(
     y = b.op("RESIZE_BILINEAR", [x, size], after, DType.INT8, 0.1, attributes=options)
     b.output(b.op("ABS", [y], after, DType.INT8, 0.1))
     steps = lower_partition(
-        b.graph(), [0, 1, 2], hardware, chooser=BlockChooser(hardware), budget=budget, saves_memory=saves_memory
+        b.graph(),
+        [0, 1, 2],
+        hardware,
+        estimates=ways_of(hardware, saves_memory=saves_memory),
+        budget=budget,
+        saves_memory=saves_memory,
     ).steps
     return not any(step.upscale is Upscale.NEAREST for step in steps if isinstance(step, ConvolutionStep | PoolingStep))

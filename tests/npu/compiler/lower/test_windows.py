@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import npu
-from npu.compiler.block_config import BlockChooser
 from npu.compiler.ir import ConvolutionStep, Step
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.partition import lower_partition
 from npu.compiler.lower.windows import MOST_WINDOWS, _distances, _SlidingAxis
+from npu.compiler.step_problems import StepEstimates
 from npu.graph import attributes as at
 from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
@@ -25,7 +25,7 @@ from npu.tflite.reader import read_model
 from tests.support.builder import ModelBuilder
 from tests.support.interpreters import run
 from tests.support.litert import random_inputs, run_reference
-from tests.support.lowering import assert_exact, lowered, variant
+from tests.support.lowering import assert_exact, lowered, variant, ways_of
 
 Rng = np.random.Generator
 SEEDS = range(12)
@@ -172,7 +172,7 @@ def test_far_windows_without_padding_are_pooled_along_one_axis_after_the_other(k
     b = ModelBuilder()
     x = b.input((1, 128, 128, 8), element, scale=0.05)
     b.output(b.op(kind, [x], (1, 32, 32, 8), element, 0.05, attributes=at.Pool2DOptions(Padding.VALID, 4, 4, 4, 4)))
-    steps = _steps(b.graph(), BlockChooser(variant()))
+    steps = _steps(b.graph(), ways_of(variant()))
     assert len(steps) == 16  # four rows at a time, then their columns; a window for every output would be 1,024
     assert max(step.ofm.storage.bytes for step in steps if step.ofm.storage.name.endswith("rows")) <= 1 << 13
 
@@ -186,9 +186,9 @@ def test_columns_of_few_channels_become_channels_where_the_estimate_is_less() ->
         out = (size - 3, size - 7) if padding is Padding.VALID else (size, size)
         options = at.Conv2DOptions(padding, 1, 1)
         b.output(b.op("CONV_2D", [x, kernel, -1], (1, *out, 16), DType.INT8, 0.1, attributes=options))
-        graph, chooser = b.graph(), BlockChooser(variant())
-        kernels[size, padding] = [step.kernel.width for step in _convolutions(graph, chooser)]
-        kept[size, padding] = [step.kernel.width for step in _convolutions(graph, chooser, keeps_maps=True)]
+        graph, estimates = b.graph(), ways_of(variant())
+        kernels[size, padding] = [step.kernel.width for step in _convolutions(graph, estimates)]
+        kept[size, padding] = [step.kernel.width for step in _convolutions(graph, estimates, keeps_maps=True)]
     assert kernels == {(64, Padding.VALID): [1], (64, Padding.SAME): [1], (8, Padding.SAME): [1]}
     assert kept == {(64, Padding.VALID): [1], (64, Padding.SAME): [8], (8, Padding.SAME): [8]}  # none is copied with its border
 
@@ -213,7 +213,7 @@ def test_columns_of_a_stride_become_channels_without_a_copy(
     height = 32 if padding is Padding.SAME else 30
     options = at.Conv2DOptions(padding, stride, 1)
     b.output(b.op("CONV_2D", [x, weights, -1], (1, height, out, 16), DType.INT8, 0.1, attributes=options))
-    (step,) = _steps(b.graph(), BlockChooser(variant()), keeps_maps=True)
+    (step,) = _steps(b.graph(), ways_of(variant()), keeps_maps=True)
     assert isinstance(step, ConvolutionStep)
     assert (step.kernel.width, step.weights.values.shape[2]) == (folded, folded)
     assert step.ifm.shape == ((32, width // stride, 3 * stride) if folded != kernel else (32, width, 3))
@@ -236,7 +236,7 @@ def test_far_dilations_become_zeros_where_the_estimate_is_less(
     kernel = b.constant(weights, scale=[0.01] * channels, zero_point=[0] * channels, axis=0)
     options = at.Conv2DOptions(Padding.SAME, 1, 1, at.FusedActivation.NONE, dilation, 1)
     b.output(b.op("CONV_2D", [x, kernel, -1], (1, 1, 512, channels), DType.INT8, 0.1, attributes=options))
-    steps = _convolutions(b.graph(), BlockChooser(variant()))
+    steps = _convolutions(b.graph(), ways_of(variant()))
     assert [(step.kernel.width, step.kernel.dilation_x) for step in steps] == kernels
     assert all(step.weights.values.sum() == 2 * channels**2 for step in steps)
 
@@ -248,17 +248,17 @@ def test_a_border_of_columns_is_copied_without_one_of_rows() -> None:
     b.output(
         b.op("CONV_2D", [x, weights, -1], (1, 64, 63, 16), DType.INT8, 0.1, attributes=at.Conv2DOptions(Padding.SAME, 1, 1))
     )
-    (step,) = _convolutions(b.graph(), BlockChooser(variant()))
+    (step,) = _convolutions(b.graph(), ways_of(variant()))
     assert step.ifm.storage.shape == (64, 70, 1)
     assert (step.padding.top, step.padding.bottom) == (1, 2)
 
 
-def _convolutions(graph: Graph, chooser: BlockChooser, *, keeps_maps: bool = False) -> list[ConvolutionStep]:
-    return [step for step in _steps(graph, chooser, keeps_maps=keeps_maps) if isinstance(step, ConvolutionStep)]
+def _convolutions(graph: Graph, estimates: StepEstimates, *, keeps_maps: bool = False) -> list[ConvolutionStep]:
+    return [step for step in _steps(graph, estimates, keeps_maps=keeps_maps) if isinstance(step, ConvolutionStep)]
 
 
-def _steps(graph: Graph, chooser: BlockChooser, *, keeps_maps: bool = False) -> Sequence[Step]:
-    return lower_partition(graph, range(len(graph.ops)), variant(), chooser=chooser, keeps_maps=keeps_maps).steps
+def _steps(graph: Graph, estimates: StepEstimates, *, keeps_maps: bool = False) -> Sequence[Step]:
+    return lower_partition(graph, range(len(graph.ops)), variant(), estimates=estimates, keeps_maps=keeps_maps).steps
 
 
 def test_the_pitch_of_a_dilation_of_any_size_is_found_at_once() -> None:
@@ -267,3 +267,31 @@ def test_the_pitch_of_a_dilation_of_any_size_is_found_at_once() -> None:
     assert _distances(axis, variant().accelerator, 64) == (8, (1 << 31) - 1)
     composite = replace(axis, dilation=1 << 30)
     assert _distances(composite, variant().accelerator, 64) == (8, 1 << 29)
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "dilation", "kernels"),
+    [
+        ((1, 1), 3, 1, {(1, 1)}),  # the middle alone is over the map
+        ((1, 9), 3, 1, {(1, 3)}),
+        ((2, 2), 5, 1, {(3, 3)}),
+        ((3, 3), 3, 8, {(1, 1)}),  # each output sees its own element only
+        ((1, 6), 2, 4, {(1, 1)}),  # in front and behind, of a row in between: nothing at all
+        ((6, 6), 3, 4, {(1, 3), (3, 1), (3, 3), (1, 1)}),  # two rows or columns of a phase, or one
+    ],
+)
+def test_elements_of_a_kernel_that_see_padding_alone_are_left_out(
+    shape: tuple[int, int], size: int, dilation: int, kernels: set[tuple[int, int]]
+) -> None:
+    rng, b = np.random.default_rng(3), ModelBuilder()
+    x = b.input((1, *shape, 8), DType.INT8, scale=0.05, zero_point=7)
+    values = rng.integers(-100, 100, (16, size, size, 8)).astype(np.int8)
+    kernel = b.constant(values, scale=[0.01] * 16, zero_point=[0] * 16, axis=0)
+    options = at.Conv2DOptions(Padding.SAME, 1, 1, at.FusedActivation.NONE, dilation, dilation)
+    bias = b.constant(rng.integers(-500, 500, 16).astype(np.int32), scale=[0.0005] * 16, zero_point=[0] * 16)
+    b.output(b.op("CONV_2D", [x, kernel, bias], (1, *shape, 16), DType.INT8, 0.3, attributes=options))
+    graph = b.graph()
+    steps = [step for step in lowered(graph).steps if isinstance(step, ConvolutionStep)]
+    assert {(step.kernel.height, step.kernel.width) for step in steps} <= kernels
+    assert all(step.weights.values.shape[1:3] == (step.kernel.height, step.kernel.width) for step in steps)
+    assert_exact(graph, [rng.integers(-128, 128, (1, *shape, 8), np.int8)])

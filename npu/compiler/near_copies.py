@@ -1,0 +1,56 @@
+"""Steps on a copy of a map at the boundary, which lies in the NPU's own fast memory, in place of the map behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from npu.compiler.ir import ElementwiseStep, PoolingStep, Step, Storage, View
+from npu.compiler.layout import views
+from npu.isa.operations import PoolingMode, Rounding, Scale
+from npu.records import replace
+
+WORTH_COPYING = 2.0
+"""How many times its own cycles a copy must save by the estimate, which does not see the streams of weights beside it."""
+
+
+def near_copy(storage: Storage) -> Storage:
+    """A map for a copy of another one that only the NPU sees."""
+    return Storage(f"{storage.name} copied", storage.shape, storage.element)
+
+
+def copying_step(step: Step, source: Storage, target: Storage) -> PoolingStep:
+    """The step that copies a map, for the operator of another step."""
+    return PoolingStep(
+        source=step.source,
+        ifm=View.whole(source),
+        ofm=View.whole(target),
+        minimum=target.element.minimum,
+        maximum=target.element.maximum,
+        mode=PoolingMode.AVERAGE,
+        scale=Scale(1, 0),
+        rounding=Rounding.NATURAL,
+    )
+
+
+def on_copy(step: Step, storage: Storage, near: Storage) -> Step:
+    """A step that works with the copy in place of what is copied."""
+    if not touches(step, storage):
+        return step
+
+    def there(view: View) -> View:
+        return replace(view, storage=near) if view.storage is storage else view
+
+    if isinstance(step, ElementwiseStep) and step.ifm2 is not None:
+        return replace(step, ifm=there(step.ifm), ifm2=there(step.ifm2), ofm=there(step.ofm))
+    return replace(step, ifm=there(step.ifm), ofm=there(step.ofm))
+
+
+def touches(step: Step, storage: Storage) -> bool:
+    """Whether a step reads or writes a map."""
+    return any(view.storage is storage for view in views(step))
+
+
+def cycles_with_copy(steps: Sequence[Step], storage: Storage, near: Storage, cycles: Callable[[Step], float]) -> float:
+    """Those of steps that make a map where each works on the copy and it is copied at last."""
+    copy = copying_step(steps[-1], near, storage)
+    return sum(cycles(on_copy(step, storage, near)) for step in steps) + WORTH_COPYING * cycles(copy)

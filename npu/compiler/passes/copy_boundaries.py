@@ -1,0 +1,143 @@
+"""Pass: maps at the boundary lie behind the NPU's own fast memory, of which copies in it are faster to work with.
+
+Inputs that are read again and again are copied first. Outputs that are written in small pieces, or read again, are made in the
+fast memory and copied last, in one piece.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from npu.compiler.fast_memory import far_maps
+from npu.compiler.goal import Goal
+from npu.compiler.ir import ConvolutionStep, Program, Step, Storage
+from npu.compiler.layout import reads
+from npu.compiler.near_copies import WORTH_COPYING, copying_step, near_copy, on_copy, touches
+from npu.compiler.peaks import hidden_peak
+from npu.compiler.pointwise import shape_forms
+from npu.compiler.slicing import LARGEST_SLICE_BYTES
+from npu.compiler.state import GraphState, State
+from npu.compiler.step_problems import StepEstimates, describe
+from npu.hardware.variant import MemoryMode
+from npu.isa.operations import Layout
+from npu.machine.port_rates import port_rate
+
+_CACHE_SHARE = 2
+"""A copy of an input takes at most one part in so many of the fast memory: copies of constants need the rest."""
+
+_SLICE_DEPTH = 32
+"""Channels that a block of a convolution is taken to have: those of a slice of its weights."""
+
+
+def copy_boundaries(state: State) -> State:
+    """The state with copies of inputs and outputs where these pay, which is in a fast memory that nobody else uses.
+
+    For SIZE only those that save more of the cycles than they add to the memory.
+    """
+    if not state.variant.memory_mode.has_separate_cache:
+        return state
+    return state.with_graphs(tuple(_BoundaryCopies(state).all_of(graph) for graph in state.graphs))
+
+
+class _BoundaryCopies:
+    """The copies of a graph, one after the other where they pay."""
+
+    def __init__(self, state: State) -> None:
+        self._chooser, self._mode, self._goal = state.chooser, state.variant.memory_mode, state.goal
+        self._estimates = StepEstimates(state.chooser, state.constants)
+        self._bytes_per_weight = state.constants.bytes_per_weight
+        self._read = port_rate(state.variant, self._mode.arena).read
+
+    def all_of(self, graph: GraphState) -> GraphState:
+        """The graph with copies of inputs, then of outputs."""
+        for find, copied in ((_small_inputs, _with_input), (_outputs, _with_output)):
+            for number, node in enumerate(graph.nodes):
+                for storage in find(node.program, self._mode) if node.program else ():
+                    graph = self._tried(graph, number, storage, copied)
+        return graph
+
+    def _tried(
+        self, graph: GraphState, number: int, storage: Storage, copied: Callable[[Program, Storage, Storage], Program]
+    ) -> GraphState:
+        """The graph with a copy of a map if that pays."""
+        program = graph.nodes[number].program
+        assert program is not None
+        near = near_copy(storage)
+        with_it = copied(program, storage, near)
+        layouts = {**graph.layouts, near: graph.layouts[storage]}
+        if self._saved(program, with_it, storage, near, layouts) <= 0:
+            return graph
+        nodes = (*graph.nodes[:number], replace(graph.nodes[number], program=with_it), *graph.nodes[number + 1 :])
+        changed = replace(graph, nodes=nodes, layouts=layouts)
+        if not self._far(changed) <= self._far(graph):
+            return graph  # the copy, or another map that makes room for it, would lie in the arena
+        is_worth_it = self._goal is not Goal.SIZE or self._product(changed) < self._product(graph)
+        return changed if is_worth_it else graph
+
+    def _saved(
+        self, program: Program, with_it: Program, storage: Storage, near: Storage, layouts: Mapping[Storage, Layout]
+    ) -> float:
+        """Cycles that steps on the copy save, less what it must save."""
+
+        def cycles(step: Step) -> float:
+            limit = _SLICE_DEPTH if isinstance(step, ConvolutionStep) else 0
+            forms = shape_forms(step, layouts)
+            own = min(self._chooser.choose(describe(form, layouts, self._mode), depth_limit=limit).cycles for form in forms)
+            return max(own, self._port_cycles(step)) if isinstance(step, ConvolutionStep) else own
+
+        before = sum(cycles(step) for step in program.steps if touches(step, storage))
+        after = sum(cycles(step) for step in with_it.steps if touches(step, near) and not touches(step, storage))
+        copy = next(step for step in with_it.steps if touches(step, near) and touches(step, storage))
+        return before - after - WORTH_COPYING * cycles(copy)
+
+    def _port_cycles(self, step: ConvolutionStep) -> float:
+        """Those in which weights pass the port of the arena, if they do, and with each slice of them an input behind it."""
+        if self._mode.constants is not self._mode.arena:
+            return 0.0
+        size = step.weights.values.size * self._bytes_per_weight(step.weights)
+        again = math.prod(step.ifm.shape) * step.ifm.element.bytes if step.ifm.storage.is_boundary else 0
+        return (size + again * math.ceil(size / LARGEST_SLICE_BYTES)) / self._read
+
+    def _far(self, graph: GraphState) -> frozenset[Storage]:
+        return far_maps(graph.graph, graph.nodes, graph.room, graph.layouts)
+
+    def _product(self, graph: GraphState) -> float:
+        """Bytes of all maps, times the cycles of all steps."""
+        cycles = sum(self._estimates(node.steps) for node in graph.nodes)
+        return cycles * (graph.visible_bytes + hidden_peak(graph.graph, graph.nodes, graph.layouts))
+
+
+def _small_inputs(program: Program, mode: MemoryMode) -> Iterator[Storage]:
+    """The inputs that the program reads and nothing in it writes, and that are small beside the fast memory."""
+    read = {view.storage for step in program.steps for view in reads(step)}
+    written = {step.ofm.storage for step in program.steps}
+    for _, storage in program.inputs:
+        is_only_read = storage in read and storage not in written
+        if is_only_read and storage.element.bits < 32 and storage.bytes * _CACHE_SHARE <= mode.arena_cache_bytes:
+            yield storage
+
+
+def _outputs(program: Program, mode: MemoryMode) -> Iterator[Storage]:
+    """The outputs that the program makes, and that find room in the fast memory."""
+    written = {step.ofm.storage for step in program.steps}
+    inputs = {storage for _, storage in program.inputs}
+    for storage in dict.fromkeys(storage for _, storage in program.outputs):
+        is_made = storage in written and storage not in inputs
+        if is_made and storage.element.bits < 32 and storage.bytes <= mode.arena_cache_bytes:
+            yield storage
+
+
+def _with_input(program: Program, storage: Storage, near: Storage) -> Program:
+    """The program with the copy ahead of the first step that reads what it copies."""
+    first = next(i for i, step in enumerate(program.steps) if touches(step, storage))
+    steps = [on_copy(step, storage, near) for step in program.steps]
+    return replace(program, steps=(*steps[:first], copying_step(program.steps[first], storage, near), *steps[first:]))
+
+
+def _with_output(program: Program, storage: Storage, near: Storage) -> Program:
+    """The program with the copy behind the last step that writes what it copies."""
+    behind = 1 + max(i for i, step in enumerate(program.steps) if step.ofm.storage is storage)
+    steps = [on_copy(step, storage, near) for step in program.steps]
+    return replace(program, steps=(*steps[:behind], copying_step(program.steps[behind - 1], near, storage), *steps[behind:]))
