@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from npu.compiler.allocate import LiveRange, round_up
-from npu.compiler.ir import ElementwiseStep, Program, Step, Storage, View
+from npu.compiler.ir import ElementwiseStep, PoolingStep, Program, Step, Storage, View
 from npu.compiler.layout import reads, storage_bytes, views
+from npu.compiler.pointwise import is_pointwise
 from npu.graph.graph import ABSENT, Graph
-from npu.isa.operations import Layout
+from npu.isa.operations import Layout, Scale
 from npu.records import dataclass
 
 LogicalBuffer: TypeAlias = int | Storage
@@ -206,7 +207,7 @@ def share_in_place(
     *,
     has_leads: bool = False,
 ) -> Sharing:
-    """Whose memory each buffer uses: an elementwise result may replace an operand that is not read again.
+    """Whose memory each buffer uses: a result of single elements may replace an operand that is not read again.
 
     Block n of the result is written after block n of the operands was read and lies where that block lay, so both must be
     whole maps of the same shape, layout and element size, and the operand must not be broadcast. `has_leads`: a map made in
@@ -218,7 +219,7 @@ def share_in_place(
         if node.program is None:
             continue
         for event, step in enumerate(steps, lifetimes.starts[number]):
-            if not isinstance(step, ElementwiseStep) or not step.ofm.fills_storage:
+            if not goes_in_place(step) or not step.ofm.fills_storage:
                 continue
             target = buffer_of(step.ofm.storage)
             if lifetimes.spans[target].first != event or owner[target] != target:
@@ -239,6 +240,10 @@ def share_in_place(
     return Sharing.among(roots, {buffer: sharer.place(buffer) for buffer in owner}, has_leads=True)
 
 
+_RowRule: TypeAlias = Callable[[Storage, Storage, Sequence[Step], Sequence[int]], bool]
+"""Whether a map that the steps at some positions make may lie where an operand did."""
+
+
 def _share_rows(
     steps: Sequence[Step], start: int, sharer: _Sharer, layouts: Mapping[Storage, Layout], *, has_leads: bool
 ) -> None:
@@ -252,17 +257,34 @@ def _share_rows(
     owner, spans = sharer.owner, sharer.spans
     newest: dict[LogicalBuffer, Storage] = {}
     for storage, positions in writers.items():
-        target, first = buffer_of(storage), steps[positions[0]]
+        target = buffer_of(storage)
         if len(positions) < 2 or storage.is_rolling or owner[target] != target or spans[target].first != start + positions[0]:
             continue
-        if isinstance(first, ElementwiseStep):
-            is_replaced, ends = _is_replaced, range(positions[-1], positions[-1] + 1)
-            candidates = [view.storage for view in reads(first)]
-        else:
-            is_replaced, ends = _is_left_behind, range(positions[0], positions[-1])
-            users = steps[positions[0] : positions[-1]]
-            candidates = [view.storage for step in users for view in reads(step) if view.storage.is_boundary]
-        is_shared = False
+        if not _is_shared_in_rows(steps, positions, start, sharer, layouts, newest) and has_leads:
+            shared = _share_with_lead(storage, positions, steps, start, sharer, layouts)
+            if shared is not None:
+                newest[shared], sharer.has_leads = storage, True
+
+
+def _is_shared_in_rows(
+    steps: Sequence[Step],
+    positions: Sequence[int],
+    start: int,
+    sharer: _Sharer,
+    layouts: Mapping[Storage, Layout],
+    newest: dict[LogicalBuffer, Storage],
+) -> bool:
+    """Give a map that the steps at `positions` make the memory of an operand, if there is one that it may replace."""
+    first, users = steps[positions[0]], steps[positions[0] : positions[-1]]
+    storage, ways = first.ofm.storage, list[tuple[_RowRule, range, list[Storage]]]()
+    if goes_in_place(first):
+        ends = range(positions[-1], positions[-1] + 1)
+        ways.append((_is_replaced, ends, [view.storage for view in reads(first)]))
+    if not isinstance(first, ElementwiseStep):
+        seen = [view.storage for step in users for view in reads(step) if view.storage.is_boundary]
+        ways.append((_is_left_behind, range(positions[0], positions[-1]), seen))
+    target, owner, spans = buffer_of(storage), sharer.owner, sharer.spans
+    for is_replaced, ends, candidates in ways:
         for operand in dict.fromkeys(storage for storage in candidates if storage.data is None):
             root = root_of(owner, buffer_of(operand))
             is_last = root != target and newest.get(root, operand) is operand and spans[root].last - start in ends
@@ -270,12 +292,8 @@ def _share_rows(
                 newest[root] = storage
                 if root not in sharer.lasting:
                     sharer.share(target, buffer_of(operand))
-                is_shared = True
-                break
-        if has_leads and not is_shared:
-            shared = _share_with_lead(storage, positions, steps, start, sharer, layouts)
-            if shared is not None:
-                newest[shared], sharer.has_leads = storage, True
+                return True
+    return False
 
 
 def _share_with_lead(
@@ -375,10 +393,24 @@ def _is_replaced(operand: Storage, result: Storage, steps: Sequence[Step], posit
             return False
         if written is result:
             same = [view.offset == step.ofm.offset and view.shape == step.ofm.shape for view in views]
-            if not (same and all(same) and isinstance(step, ElementwiseStep) and is_rows(step.ofm)):
+            if not (same and all(same) and goes_in_place(step) and is_rows(step.ofm)):
                 return False
             done = max(done, step.ofm.offset[0] + step.ofm.shape[0])
     return True
+
+
+def goes_in_place(step: Step) -> bool:
+    """Whether each block of the result comes from those at the same place of the operands, or from single elements.
+
+    A copy is made to be elsewhere.
+    """
+    return isinstance(step, ElementwiseStep) or (is_pointwise(step) and not _changes_nothing(step))
+
+
+def _changes_nothing(step: Step) -> bool:
+    is_plain = isinstance(step, PoolingStep) and step.scale == Scale(1, 0) and step.lut is None and step.function is None
+    limits = (step.ofm.element.minimum, step.ofm.element.maximum)
+    return is_plain and step.ifm.zero_point == step.ofm.zero_point and (step.minimum, step.maximum) == limits
 
 
 def is_rows(view: View) -> bool:

@@ -23,7 +23,7 @@ _LARGEST_EXTENT = 1 << 16
 def shapes_to_try(step: Step, layouts: Mapping[Storage, Layout]) -> Iterator[MapShape]:
     """Shapes that the maps of a step could be given; none where its result depends on more than the element itself."""
     kinds = {layouts[view.storage] for view in views(step) if view.storage in layouts}
-    if len(kinds) > 1 or not _is_pointwise(step) or not all(_is_one_piece(view, layouts) for view in views(step)):
+    if len(kinds) > 1 or not is_pointwise(step) or not all(_is_one_piece(view, layouts) for view in views(step)):
         return
     elements, unit = math.prod(step.ofm.shape), BRICK_DEPTH if Layout.NHCWB16 in kinds else 1
     depths = _divisors(elements, _DEEPEST, unit)
@@ -49,7 +49,7 @@ def with_shape(step: Step, shape: MapShape) -> Step:
     return changed
 
 
-def _is_pointwise(step: Step) -> bool:
+def is_pointwise(step: Step) -> bool:
     """Whether every element of the result comes from those at the same place of the operands."""
     if isinstance(step, PoolingStep):
         is_plain = (step.kernel, step.padding, step.upscale) == (KernelWindow(), IfmPadding(), Upscale.NONE)

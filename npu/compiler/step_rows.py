@@ -13,7 +13,7 @@ from npu.compiler.kernels.cascades import CHAIN, MOST_CHAINS, MOST_STEPS, list_c
 from npu.compiler.kernels.live_maps import BUFFER
 from npu.compiler.kernels.stripes import MAP, STEP
 from npu.compiler.layout import choose_layouts, storage_bytes
-from npu.compiler.lifetime import LogicalBuffer, buffer_of, is_rows
+from npu.compiler.lifetime import LogicalBuffer, buffer_of, goes_in_place, is_rows
 from npu.graph.graph import ABSENT, Graph
 from npu.isa.operations import Layout, PoolingMode
 from npu.layouts import BRICK_DEPTH
@@ -21,7 +21,7 @@ from npu.memo import cached_property
 
 RowTable = npt.NDArray[Any]
 _NO_VIEW = (-1, 0, 1, 0, 0, 0, 0, 0, 0, 0)
-NO_STEP = (1, 1, 0, 1, 1, 0, 0, 0, _NO_VIEW, _NO_VIEW, _NO_VIEW)
+NO_STEP = (1, 0, 1, 0, 1, 1, 0, 0, 0, _NO_VIEW, _NO_VIEW, _NO_VIEW)
 """The event of an operator on the CPU."""
 
 
@@ -47,9 +47,10 @@ class StepTables:
 
     def row(self, step: Step) -> tuple[Any, ...]:
         """A STEP."""
-        window = (0, 1, 0, 1, 1)
+        window = (0, goes_in_place(step), 1, 0, 1, 1)
         if isinstance(step, WindowStep):
-            window = (1, step.kernel.stride_y, step.padding.top, step.kernel.dilated_height, step.upscaling)
+            kernel = step.kernel
+            window = (1, window[1], kernel.stride_y, step.padding.top, kernel.dilated_height, step.upscaling)
         ifm2 = step.ifm2 if isinstance(step, ElementwiseStep) else None
         weights = step.weights.values.size if isinstance(step, ConvolutionStep) else 0
         views = (_NO_VIEW if view is None else self._view(view, step.ofm) for view in (step.ifm, ifm2, step.ofm))

@@ -270,7 +270,7 @@ def may_replace(steps, maps, first, last, has_leads):  # type: ignore[no-untyped
                 old = maps[view.map]
                 old_bytes, new_bytes = old.rows * old.row_bytes, new.rows * new.row_bytes
                 is_alike = old.rows == new.rows and old.width == new.width and old.depth == new.depth
-                if is_alike and is_first and not steps[position].is_window:
+                if is_alike and is_first and steps[position].in_place:
                     return True
                 if (old.is_boundary or has_leads) and old_bytes <= 2 * new_bytes:
                     return True

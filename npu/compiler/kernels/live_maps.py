@@ -120,7 +120,7 @@ def is_replaced(steps, begin, end, operand, made, maps):  # type: ignore[no-unty
                 is_read = True
                 is_same = is_same and view.first == ofm.first and view.rows == ofm.rows
         if ofm.map == made:
-            if step.is_window or not is_read or not is_same or not ofm.is_rows:
+            if not step.in_place or not is_read or not is_same or not ofm.is_rows:
                 return False
             done = max(done, ofm.first + ofm.rows)
     return True
@@ -217,27 +217,29 @@ def share_rows(steps, begin, event, first, maps, buffers):  # type: ignore[no-un
     """Whether a map made in stripes, from step `first` on, may replace an operand row by row."""
     made = steps[first].ofm.map
     one = maps[made]
-    target, is_window = one.buffer, steps[first].is_window
-    final = one.last_write
-    for position in range(first, final if is_window else first + 1):
-        for number in range(2):
-            operand = view_of(steps[position], number).map
-            if operand < 0 or (is_window and not maps[operand].is_boundary):
-                continue
-            root = root_of(buffers, maps[operand].buffer)
-            newest, last = buffers[root].newest, buffers[root].joined_last - event + begin
-            is_last = first <= last < final if is_window else last == final
-            if root == target or (newest >= 0 and newest != operand) or not is_last or maps[operand].layout != one.layout:
-                continue
-            if is_window:
-                replaces = is_left_behind(steps, first, final, operand, made, maps)
-            else:
-                replaces = is_replaced(steps, first, final, operand, made, maps)
-            if replaces:
-                buffers[root].newest = made
-                if not buffers[root].lasts:
-                    share(buffers, target, maps[operand].buffer, 0)
-                return True
+    target, final = one.buffer, one.last_write
+    for is_behind in range(2):
+        if not (steps[first].is_window if is_behind else steps[first].in_place):
+            continue
+        for position in range(first, final if is_behind else first + 1):
+            for number in range(2):
+                operand = view_of(steps[position], number).map
+                if operand < 0 or (is_behind and not maps[operand].is_boundary):
+                    continue
+                root = root_of(buffers, maps[operand].buffer)
+                newest, last = buffers[root].newest, buffers[root].joined_last - event + begin
+                is_last = first <= last < final if is_behind else last == final
+                if root == target or (newest >= 0 and newest != operand) or not is_last or maps[operand].layout != one.layout:
+                    continue
+                if is_behind:
+                    replaces = is_left_behind(steps, first, final, operand, made, maps)
+                else:
+                    replaces = is_replaced(steps, first, final, operand, made, maps)
+                if replaces:
+                    buffers[root].newest = made
+                    if not buffers[root].lasts:
+                        share(buffers, target, maps[operand].buffer, 0)
+                    return True
     return False
 
 
@@ -252,7 +254,7 @@ def share_in_place(steps, begin, end, event, has_leads, maps, buffers):  # type:
             if view.map >= 0:
                 maps[view.map].writers = 0
                 buffers[maps[view.map].buffer].newest = -1
-        if step.is_window or ofm.map < 0 or not ofm.is_dense or ofm.rows != ofm.full_rows:
+        if not step.in_place or ofm.map < 0 or not ofm.is_dense or ofm.rows != ofm.full_rows:
             continue
         target = maps[ofm.map].buffer
         if buffers[target].first != now or buffers[target].owner != target:

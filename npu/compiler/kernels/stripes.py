@@ -26,7 +26,7 @@ VIEW = np.dtype(
 )
 STEP = np.dtype(
     [
-        *integers("is_window", "stride", "top", "height", "upscaling", "is_divisible", "row_elements", "weights"),
+        *integers("is_window", "in_place", "stride", "top", "height", "upscaling", "is_divisible", "row_elements", "weights"),
         *((name, VIEW) for name in ("ifm", "ifm2", "ofm")),
     ]
 )

@@ -22,6 +22,7 @@ from npu.isa.operations import INT8, ElementwiseMode, IfmPadding, KernelWindow, 
 from npu.records import replace
 from npu.tflite.reader import read_model
 
+from tests.support.architectures.layers import Layers
 from tests.support.builder import ModelBuilder
 from tests.support.litert import random_inputs, run_reference
 
@@ -215,3 +216,15 @@ def test_no_row_is_written_over_that_a_stripe_still_reads(height: int, depth: in
     sharing = shared_in_stripes(height, depth, stripes, has_leads=True, is_folded=is_folded)
     if sharing.owner[0] == sharing.owner[1]:
         assert written_and_read(chain_in_stripes(height, depth, stripes, is_folded=is_folded), sharing) > height * 24
+
+
+@pytest.mark.parametrize("kind", ["HARD_SWISH", "QUANTIZE", "RELU"])
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])
+def test_a_result_of_single_elements_takes_the_place_of_its_operand(kind: str, target: str) -> None:
+    net = Layers(1)
+    x = net.input(20, 21, 24)
+    content = net.finish(net.table(kind, x) if kind == "HARD_SWISH" else net.make(kind, [x], net.shape(x), scale=0.05))
+    compiled = npu.compile(content, target, optimise="size")
+    assert compiled.compiled_model.usage.arena_bytes == 20 * 21 * 24
+    inputs = random_inputs(content, 3)
+    np.testing.assert_array_equal(npu.run(compiled.content, inputs).outputs[0], run_reference(content, inputs)[0])
