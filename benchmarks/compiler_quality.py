@@ -148,10 +148,15 @@ def summary(cells: Sequence[Cell], target: str) -> list[str]:
     return [means[0], _mean([cell for cell in own if cell.uses_npu], FIELDS[0]), *means[1:]]
 
 
+def mean_of(cells: Sequence[Cell], field: str) -> float:
+    """The geometric mean of the ratios of a field; NaN where there are none."""
+    ratios = [ratio for cell in cells if (ratio := cell.ratio(field))]
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
+
+
 def _mean(cells: Sequence[Cell], field: str) -> str:
     ratios = [ratio for cell in cells if (ratio := cell.ratio(field))]
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
-    return f"{mean:.3f} ({sum(ratio > 1.0005 for ratio in ratios)} of {len(ratios)})"
+    return f"{mean_of(cells, field):.3f} ({sum(ratio > 1.0005 for ratio in ratios)} of {len(ratios)})"
 
 
 def page(cells: Sequence[Cell], targets: Sequence[str], goal: str = "performance") -> Iterator[str]:
