@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from itertools import compress
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,6 +39,10 @@ class BlockChoice:
     cycles: float
 
 
+if TYPE_CHECKING:
+    from npu.compiler.slicing import Forms
+
+
 class BlockChooser:
     """Chooses blocks for one variant and remembers its last answers; threads may share it."""
 
@@ -49,6 +54,8 @@ class BlockChooser:
         self._known: LastUsed[tuple[BlockProblem, int], BlockChoice] = LastUsed(_REMEMBERED)
         self._problems: LastUsed[BlockProblem, BlockProblem] = LastUsed(_REMEMBERED)
         self._alike: LastUsed[tuple[BlockProblem, Traversal, int], BlockChoice | None] = LastUsed(_REMEMBERED)
+        self.forms: LastUsed[BlockProblem, Forms] = LastUsed(_REMEMBERED)
+        """What operations can be cut into, for those that draft plans of a model again and again."""
 
     def known(self, problem: BlockProblem) -> BlockProblem:
         """The problem equal to this one that was asked for before: it has kept what was worked out for it."""

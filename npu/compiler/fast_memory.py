@@ -67,7 +67,8 @@ def choose_fast(
                 chosen.append((buffer, span))
 
     take(groups, {root: row for root, row in members.items() if len(_unseen(row)) == len(row)})
-    rest = [row for root, row in members.items() if root not in dict(chosen) and len(row) > 1]
+    whole = dict(chosen)
+    rest = [row for root, row in members.items() if root not in whole and len(row) > 1]
     parts = {row[0]: row for row in map(_unseen, rest) if len(row) > 1}
     first = len(chosen)
     take({part: _joined(lifetimes.spans[buffer] for buffer in row) for part, row in parts.items()}, parts)

@@ -18,6 +18,7 @@ _MOST_DEPTHS = 3
 """Of the depths that divide a map so many of the largest are looked at, and the largest that is written in whole rows."""
 
 _LARGEST_EXTENT = 1 << 16
+_ONE_BY_ONE, _NO_PADDING = KernelWindow(), IfmPadding()
 
 
 def shapes_to_try(step: Step, layouts: Mapping[Storage, Layout]) -> Iterator[MapShape]:
@@ -52,8 +53,8 @@ def with_shape(step: Step, shape: MapShape) -> Step:
 def is_pointwise(step: Step) -> bool:
     """Whether every element of the result comes from those at the same place of the operands."""
     if isinstance(step, PoolingStep):
-        is_plain = (step.kernel, step.padding, step.upscale) == (KernelWindow(), IfmPadding(), Upscale.NONE)
-        return is_plain and step.mode is not PoolingMode.REDUCE_SUM and step.ifm.shape == step.ofm.shape
+        is_alike = step.ifm.shape == step.ofm.shape and step.mode is not PoolingMode.REDUCE_SUM and step.upscale is Upscale.NONE
+        return is_alike and step.kernel == _ONE_BY_ONE and step.padding == _NO_PADDING
     return isinstance(step, ElementwiseStep) and all(view.shape == step.ofm.shape for view in views(step))
 
 

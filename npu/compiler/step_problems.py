@@ -114,7 +114,6 @@ class StepProblems:
         self._layouts, self._far = layouts, far
         self._known: dict[int, tuple[Step, Step, Forms]] = {}
         self._described: dict[Facts, Forms] = {}
-        self._forms: dict[BlockProblem, Forms] = {}
 
     def of(self, given: Step, constants: ExpectedConstants) -> tuple[Step, Forms]:
         """The step with the least strides, and the forms of its problem."""
@@ -133,10 +132,7 @@ class StepProblems:
 
     def forms(self, problem: BlockProblem) -> Forms:
         """The forms of a problem, the same ones for equal problems."""
-        known = self._forms.get(problem)
-        if known is None:
-            known = self._forms[problem] = Forms(self.chooser.known(problem), self.chooser, self.port)
-        return known
+        return self.chooser.forms.get(problem, lambda: Forms(self.chooser.known(problem), self.chooser, self.port))
 
 
 class StepEstimates:

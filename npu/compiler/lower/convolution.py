@@ -63,9 +63,10 @@ def lower_depthwise(builder: Builder, op: Op) -> None:
 def _grouped(weights: npt.NDArray[np.int16], channels: int) -> npt.NDArray[np.int16]:
     """Depthwise weights (O, KH, KW, 1) as those of ordinary convolutions over groups of input channels: zeros for the others.
 
-    A group is a brick of the feature map where the channels can be cut so: zeros take time, but hardly a bit of the stream.
+    A group is a brick of the feature map, or half of one, where the channels can be cut so: zeros take time, but hardly a bit
+    of the stream.
     """
-    group = BRICK_DEPTH if channels % BRICK_DEPTH == 0 else channels
+    group = next((size for size in (BRICK_DEPTH, BRICK_DEPTH // 2) if channels % size == 0), channels)
     outputs = np.arange(len(weights))
     values = np.zeros((*weights.shape[:3], group), np.int16)
     values[outputs, :, :, outputs // (len(weights) // channels) % group] = weights[:, :, :, 0]

@@ -21,29 +21,52 @@ _CHANNELS = 16
 
 def lower_reduce_max(builder: Builder, op: Op) -> None:
     """REDUCE_MAX."""
-    builder.alias(op.outputs[0], _shaped(builder, op, _largest(builder, op, builder.input(op.inputs[0]))))
+    groups = _groups(builder, op)
+    if not groups:
+        builder.alias(op.outputs[0], _shaped(builder, op, builder.input(op.inputs[0])))
+        return
+    outer, _, inner = groups[-1]
+    with builder.output_as(op.outputs[0], (outer, 1, inner)) as target:
+        _compare(builder, _largest(builder, builder.input(op.inputs[0]), groups[:-1]), target, groups[-1])
 
 
 def lower_reduce_min(builder: Builder, op: Op) -> None:
     """REDUCE_MIN: the largest of the complements, complemented."""
-    largest = _largest(builder, op, _complement(builder, builder.input(op.inputs[0])))
-    builder.alias(op.outputs[0], _shaped(builder, op, _complement(builder, largest)))
+    source = builder.input(op.inputs[0])
+    complement = builder.temporary("complement", source.shape, source.element)
+    _complement(builder, source, complement)
+    largest = _largest(builder, complement, _groups(builder, op))
+    with builder.output_as(op.outputs[0], largest.shape) as target:
+        _complement(builder, largest, target)
 
 
 def _shaped(builder: Builder, op: Op, view: View) -> View:
     return builder.reshaped(view, fold_shape(builder.tensor(op.outputs[0]).shape))
 
 
-def _largest(builder: Builder, op: Op, view: View) -> View:
+def _groups(builder: Builder, op: Op) -> list[tuple[int, int, int]]:
+    """The axes that are reduced, those side by side together: elements around, along and behind them."""
     shape = builder.tensor(op.inputs[0]).shape
     axes = {axis % len(shape) for axis in constant_values(builder, op.inputs[1])}
-    for outer, extent, inner in axis_groups(shape, axes):
+    groups = [group for group in axis_groups(shape, axes) if group[1] > 1]
+    for _, extent, _ in groups:
         if extent > MAX_EXTENT:
             raise builder.error(op, f"must compare at most {MAX_EXTENT} elements behind each other, got {extent}")
+    return groups
+
+
+def _largest(builder: Builder, view: View, groups: Sequence[tuple[int, int, int]]) -> View:
+    """The largest elements along each group of axes after the other."""
+    for outer, extent, inner in groups:
         target = builder.temporary("largest", (outer, 1, inner), view.element)
-        builder.make_cheapest([partial(_pool, builder, view, target, parts) for parts in _ways(extent, inner)])
+        _compare(builder, view, target, (outer, extent, inner))
         view = target
     return view
+
+
+def _compare(builder: Builder, view: View, target: View, group: tuple[int, int, int]) -> None:
+    _, extent, inner = group
+    builder.make_cheapest([partial(_pool, builder, view, target, parts) for parts in _ways(extent, inner)])
 
 
 def _pool(builder: Builder, view: View, target: View, parts: Sequence[tuple[int, int]]) -> None:
@@ -78,9 +101,7 @@ def _parts(extent: int, inner: int, split: int) -> list[tuple[int, int]]:
     return [(extent, inner)]
 
 
-def _complement(builder: Builder, view: View) -> View:
+def _complement(builder: Builder, view: View, target: View) -> None:
     """The largest value becomes the smallest: -1 - x, or of unsigned values the largest less x."""
-    target = builder.temporary("complement", view.shape, view.element)
     ends = view.element.minimum + view.element.maximum
     builder.elementwise(ElementwiseMode.SUB, view, target, ends, is_reversed=True)
-    return target

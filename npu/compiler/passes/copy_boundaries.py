@@ -7,8 +7,9 @@ fast memory and copied last, in one piece.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import TypeAlias
 
 from npu.compiler.fast_memory import far_maps
 from npu.compiler.goal import Goal
@@ -21,7 +22,6 @@ from npu.compiler.slicing import LARGEST_SLICE_BYTES
 from npu.compiler.state import GraphState, State
 from npu.compiler.step_problems import StepEstimates, describe
 from npu.hardware.variant import MemoryMode
-from npu.isa.operations import Layout
 from npu.machine.port_rates import port_rate
 
 _CACHE_SHARE = 2
@@ -41,45 +41,57 @@ def copy_boundaries(state: State) -> State:
     return state.with_graphs(tuple(_BoundaryCopies(state).all_of(graph) for graph in state.graphs))
 
 
+def _far_maps(graph: GraphState) -> frozenset[Storage]:
+    return far_maps(graph.graph, graph.nodes, graph.room, graph.layouts)
+
+
+_Copied: TypeAlias = Callable[[Program, Storage, Storage], Program]
+"""Puts a copy of a map into a program: the map, and the one that it is copied to, or from."""
+
+
 class _BoundaryCopies:
-    """The copies of a graph, one after the other where they pay."""
+    """The copies of a graph where these pay."""
 
     def __init__(self, state: State) -> None:
         self._chooser, self._mode, self._goal = state.chooser, state.variant.memory_mode, state.goal
         self._estimates = StepEstimates(state.chooser, state.constants)
         self._bytes_per_weight = state.constants.bytes_per_weight
         self._read = port_rate(state.variant, self._mode.arena).read
+        self._products: dict[int, tuple[GraphState, float]] = {}
 
     def all_of(self, graph: GraphState) -> GraphState:
         """The graph with copies of inputs, then of outputs."""
-        for find, copied in ((_small_inputs, _with_input), (_outputs, _with_output)):
-            for number, node in enumerate(graph.nodes):
-                for storage in find(node.program, self._mode) if node.program else ():
-                    graph = self._tried(graph, number, storage, copied)
+        return self._chosen(self._chosen(graph, _small_inputs, _with_input), _outputs, _with_output)
+
+    def _chosen(
+        self, graph: GraphState, find: Callable[[Program, MemoryMode], Iterable[Storage]], copied: _Copied
+    ) -> GraphState:
+        """The graph with all copies of a kind that save cycles, if they find room; else with those that do one by one."""
+        programs = [(number, node.program) for number, node in enumerate(graph.nodes) if node.program]
+        candidates = [(number, one) for number, program in programs for one in find(program, self._mode)]
+        worth = [(number, one) for number, one in candidates if self._saved(graph, number, one, copied) > 0]
+        if not worth:
+            return graph
+        far = _far_maps(graph)
+        if self._goal is Goal.PERFORMANCE:
+            together = graph
+            for number, one in worth:
+                together = _with_copy(together, number, one, copied)
+            if _far_maps(together) <= far:
+                return together
+        for number, one in worth:
+            changed = _with_copy(graph, number, one, copied)
+            is_small = self._goal is not Goal.SIZE or self._product(changed) < self._product(graph)
+            # with more in the arena than before, it is the copy, or a map that makes room for it
+            if is_small and (changed_far := _far_maps(changed)) <= far:
+                graph, far = changed, changed_far
         return graph
 
-    def _tried(
-        self, graph: GraphState, number: int, storage: Storage, copied: Callable[[Program, Storage, Storage], Program]
-    ) -> GraphState:
-        """The graph with a copy of a map if that pays."""
-        program = graph.nodes[number].program
-        assert program is not None
-        near = near_copy(storage)
-        with_it = copied(program, storage, near)
-        layouts = {**graph.layouts, near: graph.layouts[storage]}
-        if self._saved(program, with_it, storage, near, layouts) <= 0:
-            return graph
-        nodes = (*graph.nodes[:number], replace(graph.nodes[number], program=with_it), *graph.nodes[number + 1 :])
-        changed = replace(graph, nodes=nodes, layouts=layouts)
-        if not self._far(changed) <= self._far(graph):
-            return graph  # the copy, or another map that makes room for it, would lie in the arena
-        is_worth_it = self._goal is not Goal.SIZE or self._product(changed) < self._product(graph)
-        return changed if is_worth_it else graph
-
-    def _saved(
-        self, program: Program, with_it: Program, storage: Storage, near: Storage, layouts: Mapping[Storage, Layout]
-    ) -> float:
+    def _saved(self, graph: GraphState, number: int, storage: Storage, copied: _Copied) -> float:
         """Cycles that steps on the copy save, less what it must save."""
+        program, near = graph.nodes[number].program, near_copy(storage)
+        assert program is not None
+        with_it, layouts = copied(program, storage, near), {**graph.layouts, near: graph.layouts[storage]}
 
         def cycles(step: Step) -> float:
             limit = _SLICE_DEPTH if isinstance(step, ConvolutionStep) else 0
@@ -100,13 +112,22 @@ class _BoundaryCopies:
         again = math.prod(step.ifm.shape) * step.ifm.element.bytes if step.ifm.storage.is_boundary else 0
         return (size + again * math.ceil(size / LARGEST_SLICE_BYTES)) / self._read
 
-    def _far(self, graph: GraphState) -> frozenset[Storage]:
-        return far_maps(graph.graph, graph.nodes, graph.room, graph.layouts)
-
     def _product(self, graph: GraphState) -> float:
         """Bytes of all maps, times the cycles of all steps."""
-        cycles = sum(self._estimates(node.steps) for node in graph.nodes)
-        return cycles * (graph.visible_bytes + hidden_peak(graph.graph, graph.nodes, graph.layouts))
+        if id(graph) not in self._products:
+            cycles = sum(self._estimates(node.steps) for node in graph.nodes)
+            peak = graph.visible_bytes + hidden_peak(graph.graph, graph.nodes, graph.layouts)
+            self._products[id(graph)] = graph, cycles * peak  # the graph stays, and with it its identity
+        return self._products[id(graph)][1]
+
+
+def _with_copy(graph: GraphState, number: int, storage: Storage, copied: _Copied) -> GraphState:
+    """The graph with a copy of a map of one node."""
+    node, near = graph.nodes[number], near_copy(storage)
+    assert node.program is not None
+    changed = replace(node, program=copied(node.program, storage, near))
+    nodes = (*graph.nodes[:number], changed, *graph.nodes[number + 1 :])
+    return replace(graph, nodes=nodes, layouts={**graph.layouts, near: graph.layouts[storage]})
 
 
 def _small_inputs(program: Program, mode: MemoryMode) -> Iterator[Storage]:
