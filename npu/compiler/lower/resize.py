@@ -60,7 +60,7 @@ def lower_resize_bilinear(builder: Builder, op: Op) -> None:
 def _make_upscaled(
     builder: Builder, ifm: View, ofm: View, factor: int, make: Callable[[Builder, View, View, int], None]
 ) -> None:
-    make(builder, _doubled(builder, ifm, factor // 2), ofm, factor)
+    make(builder, _doubled(builder, ifm, ofm, factor // 2), ofm, factor)
 
 
 def lower_resize_nearest(builder: Builder, op: Op) -> None:
@@ -68,7 +68,7 @@ def lower_resize_nearest(builder: Builder, op: Op) -> None:
     options = op.attributes
     assert isinstance(options, ResizeNearestNeighborOptions)
     for x, y, factor in _enlargements(builder, op, aligned=options.align_corners):
-        x = _doubled(builder, x, factor // 2)
+        x = _doubled(builder, x, y, factor // 2)
         if options.align_corners:
             _shifted(builder, x, y, factor // 2)
         else:
@@ -120,27 +120,32 @@ def _factors(size: int, out: int, *, aligned: bool) -> Iterator[int]:
     return (factor for factor in _FACTORS if out == factor * (size - less) + less or size == out == 1)
 
 
-def _doubled(builder: Builder, source: View, factor: int) -> View:
-    """A map with every element of `source` repeated `factor` (a power of two) times along both axes."""
+def _doubled(builder: Builder, source: View, ofm: View, factor: int) -> View:
+    """A map with every element of `source` repeated `factor` (a power of two) times along both axes, but one that stays one."""
     while factor > 1:
+        times = [1 if size == out == 1 else 2 for size, out in zip(source.shape[:2], ofm.shape[:2], strict=True)]
         height, width, depth = source.shape
-        target = builder.temporary("doubled", (2 * height, 2 * width, depth), source.element)
+        target = builder.temporary("doubled", (times[0] * height, times[1] * width, depth), source.element)
         _mean(builder, source, target, 1)
         source, factor = target, factor // 2
     return source
 
 
 def _mean(builder: Builder, ifm: View, ofm: View, size: int) -> None:
-    """Average over size x size positions of the twice upscaled map; beyond its end positions do not count."""
-    bottom = needed_after(2 * ifm.shape[0], ofm.shape[0], size, 1, 0)
-    right = needed_after(2 * ifm.shape[1], ofm.shape[1], size, 1, 0)
+    """Average over size x size positions of the twice upscaled map; beyond its end positions do not count.
+
+    Along an axis of one element all are the same.
+    """
+    rows, columns = (1 if count == out == 1 else size for count, out in zip(ifm.shape[:2], ofm.shape[:2], strict=True))
+    bottom = needed_after(2 * ifm.shape[0], ofm.shape[0], rows, 1, 0)
+    right = needed_after(2 * ifm.shape[1], ofm.shape[1], columns, 1, 0)
     padding = IfmPadding(0, 0, bottom, right)
     builder.pool(
         ifm,
         ofm,
         PoolingMode.AVERAGE,
-        scale=mean_scale(size * size) if padding.is_none else None,
-        kernel=KernelWindow(size, size),
+        scale=mean_scale(rows * columns) if padding.is_none else None,
+        kernel=KernelWindow(rows, columns),
         padding=padding,
         upscale=Upscale.NEAREST,
     )

@@ -21,14 +21,16 @@ from npu.compiler.ir import StepWeights, Storage, View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop, laid_out, spread
 from npu.compiler.lower.pooling import mean_scale
+from npu.graph.readers import readers_of
 from npu.isa.operations import KernelWindow
 from npu.records import dataclass
 
 _TAPS = 2
 _FEWEST_ELEMENTS = 1 << 11
 """Of the map that is made: with less, what starts and ends an operation decides, of which estimates know little."""
-_FEW_CHANNELS, _MANY_CHANNELS = 8, 32
-"""Maps with less than a few are not in bricks of 16. Of many the products by 8 take no longer than writing to a far memory."""
+_FEW_CHANNELS, _MANY_CHANNELS, _MOST_CHANNELS = 8, 32, 64
+"""Maps with less than a few are not in bricks of 16. Of many the products by 8 take no longer than writing to a far memory.
+With more than most, products by 2 take about as long as writing single elements."""
 _MOST_WEIGHTS = 1 << 19
 """Of a convolution that makes the columns as channels: with more, almost all of its products are with zeros."""
 
@@ -51,7 +53,7 @@ def phased_ways(
     height, width, depth = ifm.shape
     inner = (height - aligned, width - aligned)
     is_enlarged = min(inner) > 0 and ofm.shape[:2] == (inner[0] * factor + aligned, inner[1] * factor + aligned)
-    if not is_enlarged or not _pays(ofm, factor) or not _has_room(builder, ifm, ofm.storage, factor):
+    if not is_enlarged or not _pays(builder, ofm, factor) or not _has_room(builder, ifm, ofm.storage, factor):
         return
     phases = list(_half_pixel_phases(factor) if half_pixel else _plain_phases(factor))
     ways = [_make_apart]
@@ -61,12 +63,16 @@ def phased_ways(
         yield partial(_make, builder, ifm, ofm, phases, inner, make)
 
 
-def _pays(ofm: View, factor: int) -> bool:
+def _pays(builder: Builder, ofm: View, factor: int) -> bool:
     """Whether the products that are saved are worth a map that cannot be made row by row, nor be in bricks.
 
-    Who reads it takes up to half as long again, which by 2 is more than the products of many channels.
+    Sums take half as long again to read it, which by 2 is more than the products of many channels.
     """
-    return math.prod(ofm.shape) >= _FEWEST_ELEMENTS and (factor > 2 or ofm.shape[2] < _FEW_CHANNELS)
+    if math.prod(ofm.shape) < _FEWEST_ELEMENTS:
+        return False
+    graph, tensor = builder.graph, ofm.storage.tensor
+    is_summed = tensor is None or any(graph.ops[reader].kind in ("ADD", "SUB") for reader in readers_of(graph)[tensor])
+    return factor > 2 or ofm.shape[2] < (_FEW_CHANNELS if is_summed else _MOST_CHANNELS + 1)
 
 
 def _has_room(builder: Builder, ifm: View, storage: Storage, factor: int) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+import npu
 from npu.compiler.ir import ConvolutionStep, PoolingStep, Step
 from npu.compiler.lower import resize_phases
 from npu.compiler.lower.builder import Builder
@@ -18,8 +19,11 @@ from npu.graph.graph import Graph
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Variant
 from npu.isa.operations import Upscale
+from npu.tflite.reader import read_model
 
+from tests.support.architectures.layers import Layers
 from tests.support.builder import ModelBuilder
+from tests.support.litert import random_inputs, run_reference
 from tests.support.lowering import assert_exact, ways_of
 
 WAYS = {"over the upscaled map": 0, "apart": 1, "joined": 2}
@@ -119,7 +123,7 @@ def test_columns_become_channels_where_there_are_few(case: str) -> None:
 
 OVER_UPSCALED = {
     "small": ((1, 4, 4, 3), 2, False),
-    "many channels by 2": ((1, 16, 16, 64), 2, False),
+    "many channels by 2": ((1, 16, 16, 96), 2, False),
     "few channels by 2 with little memory": ((1, 32, 32, 2), 2, True),
 }
 
@@ -129,6 +133,29 @@ def test_maps_that_cost_others_more_are_made_over_the_upscaled_one(case: str) ->
     shape, factor, saves_memory = OVER_UPSCALED[case]
     steps = _convolutions(shape, factor, saves_memory=saves_memory)
     assert {step.kernel.height for step in steps} == {1, factor + 1}
+
+
+@pytest.mark.parametrize(("reader", "height"), [("CONV_2D", 2), ("ADD", 3)])
+def test_by_2_the_reader_decides(reader: str, height: int) -> None:
+    """Sums take half as long again to read a map that is not in bricks."""
+    net = Layers(1)
+    x = net.up(net.conv(net.input(16, 16, 32), 32, 1), 2, half=True)
+    content = net.finish(net.conv(x, 32, 1) if reader == "CONV_2D" else net.add(x, net.conv(net.input(32, 32, 32), 32, 1)))
+    (graph,) = read_model(content).graphs
+    hardware = load_variant("ethos-u55-128")
+    steps = lower_partition(graph, range(len(graph.ops)), hardware, estimates=ways_of(hardware)).steps
+    assert max(step.kernel.height for step in steps if isinstance(step, ConvolutionStep)) == height
+
+
+def test_an_axis_of_one_element_is_not_made_longer() -> None:
+    net = Layers(1)
+    content = net.finish(net.resize(net.conv(net.input(26, 1, 32), 32, 1), 201, 1, align=True, nearest=True))
+    (graph,) = read_model(content).graphs
+    hardware = load_variant("ethos-u55-128")
+    steps = lower_partition(graph, range(len(graph.ops)), hardware, estimates=ways_of(hardware)).steps
+    assert {step.ofm.storage.shape[1] for step in steps} == {1}
+    inputs = random_inputs(content, 1)
+    np.testing.assert_array_equal(npu.run(npu.compile(content).content, inputs).outputs[0], run_reference(content, inputs)[0])
 
 
 @pytest.mark.parametrize("saves_memory", [False, True])
