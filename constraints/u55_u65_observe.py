@@ -48,9 +48,9 @@ def _zero_point(tensor: Tensor) -> int:
 
 
 def quantized_maps(view: OpView) -> tuple[tuple[str, Tensor], ...]:
-    """The feature maps but for int32 ones, which are plain numbers unless an operator requantizes them."""
-    is_plain = view.op.kind != "QUANTIZE"
-    return tuple((name, tensor) for name, tensor in view.feature_maps if not (is_plain and tensor.dtype is DType.INT32))
+    """The feature maps but for those of 32 and 64 bits, which are plain numbers unless an operator requantizes them."""
+    plain = () if view.op.kind == "QUANTIZE" else (DType.INT32, DType.INT64)
+    return tuple((name, tensor) for name, tensor in view.feature_maps if tensor.dtype not in plain)
 
 
 def typed_zero_points(view: OpView) -> Iterator[Observed]:

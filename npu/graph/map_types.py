@@ -11,7 +11,7 @@ from npu.graph.dtype import DType
 
 MapTypes = tuple[DType, DType]
 
-_I8, _U8, _I16, _I32 = DType.INT8, DType.UINT8, DType.INT16, DType.INT32
+_I8, _U8, _I16, _I32, _I64 = DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64
 
 
 def _same(*types: DType) -> tuple[MapTypes, ...]:
@@ -20,7 +20,7 @@ def _same(*types: DType) -> tuple[MapTypes, ...]:
 
 INT8, PLAIN, SIGNED = _same(_I8), _same(_I8, _I16, _I32), _same(_I8, _I16)
 EIGHT_BITS, QUANTIZED, EVERY = _same(_I8, _U8), _same(_I8, _U8, _I16), _same(_I8, _U8, _I16, _I32)
-ARG = ((_I8, _I32), (_U8, _I32))
+ARG = ((_I8, _I32), (_U8, _I32), (_I8, _I64), (_U8, _I64))
 REQUANTIZED = (*((a, b) for a in (_I8, _U8) for b in (_I8, _U8, _I16)), *((a, b) for a in (_I16, _I32) for b in (_I8, _I16)))
 
 SOFTMAX_SCALES: Mapping[MapTypes, tuple[float, int]] = {

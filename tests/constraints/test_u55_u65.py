@@ -169,6 +169,9 @@ def typed(kinds: tuple[str, ...], value: str) -> Model:
         model = changed(model, index, dtype=DType[read.upper()], quantization=quantization)
     for index in op.outputs:
         model = changed(model, index, dtype=DType[written.upper()])
+    if kind == "ARG_MAX":
+        op = replace(op, attributes=options.ArgMaxOptions(DType[written.upper()]))
+        model = Model((replace(model.graphs[0], ops=(op,)),))
     return model
 
 

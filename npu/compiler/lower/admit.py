@@ -104,7 +104,7 @@ def _map_defect(graph: Graph, op: Op) -> Defect:
         if len(tensor.shape) > MAX_RANK or not _fits(op, tensor):
             return f"tensor {tensor.name} must have extents in [1, {_longest(op)}], got {list(tensor.shape)}"
         quantization = tensor.quantization
-        if tensor.dtype is DType.INT32 or quantization is None:
+        if tensor.dtype in (DType.INT32, DType.INT64) or quantization is None:
             continue
         if quantization.scales.size != 1 or not quantization.scale > 0:
             return f"tensor {tensor.name} must have one scale above 0, got {quantization.scales[:4].tolist()}"

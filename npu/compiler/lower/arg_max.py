@@ -8,8 +8,9 @@ from npu.compiler.ir import StepWeights, View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop
 from npu.compiler.lower.parts import parts_with_room
+from npu.compiler.lower.reduction import largest_of_channels
 from npu.graph.graph import Op
-from npu.isa.operations import INT16, KernelWindow, PoolingMode, Rounding, Scale
+from npu.isa.operations import INT16, INT32, ElementwiseMode, Rounding, Scale
 from npu.isa.rules import MAX_EXTENT
 from npu.records import replace
 
@@ -18,13 +19,20 @@ MAX_DEPTH = 128
 
 
 def lower_arg_max(builder: Builder, op: Op) -> None:
-    """128 * value + 127 - channel of every channel, their maximum, and 127 less its low bits. The first of equals wins."""
+    """128 * value + 127 - channel of every channel, their maximum, and 127 less its low bits. The first of equals wins.
+
+    A result of 64 bits is two words, of which the high one is 0.
+    """
     x = builder.input(op.inputs[0])
     height, width, depth = x.shape
-    with builder.output_as(op.outputs[0], (1, height, width)) as y:
+    words = builder.tensor(op.outputs[0]).dtype.bits // INT32.bits
+    with builder.output_as(op.outputs[0], (height, width, words)) as y:
         for part in parts_with_room(builder, x, INT16.bytes * (depth + 2), MAX_EXTENT):
             (row, column, _), (rows, columns, _) = part.offset, part.shape
-            _find(builder, crop(x, part.offset, part.shape), crop(y, (0, row, column), (1, rows, columns)))
+            low, *high = (crop(y, (row, column, word), (rows, columns, 1)) for word in range(words))
+            _find(builder, crop(x, part.offset, part.shape), low)
+            for zeros in high:
+                builder.elementwise(ElementwiseMode.MUL, low, zeros, 0)
 
 
 def _find(builder: Builder, x: View, y: View) -> None:
@@ -32,7 +40,7 @@ def _find(builder: Builder, x: View, y: View) -> None:
     keys = builder.temporary("keys", x.shape, INT16)
     builder.convolve(x, keys, _weights(depth), rounding=Rounding.NATURAL, is_depthwise=True)
     largest = builder.temporary("largest", (height * width, 1, 1), INT16)
-    builder.pool(builder.reshaped(keys, (height * width, depth, 1)), largest, PoolingMode.MAX, kernel=KernelWindow(1, depth))
+    largest_of_channels(builder, keys, largest)
     index = builder.temporary("index", largest.shape, INT16)
     builder.point(largest, index, lut=_low_bits())
     builder.widen(builder.reshaped(index, y.shape), y)

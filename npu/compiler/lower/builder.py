@@ -25,6 +25,7 @@ from npu.compiler.pointwise import shape_forms
 from npu.compiler.step_problems import StepEstimates
 from npu.errors import CompileError
 from npu.graph.attributes import FusedActivation
+from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
 from npu.hardware.variant import Variant
 from npu.isa.operations import (
@@ -212,13 +213,18 @@ class Builder:
 
     def _element(self, index: int) -> ElementType:
         dtype = self.tensor(index).dtype
+        if dtype is DType.INT64:
+            return INT32
         if dtype not in ELEMENTS:
             raise CompileError(f"tensor {index} ({self.tensor(index).name}): must be int8, uint8, int16 or int32, got {dtype}")
         return ELEMENTS[dtype]
 
     def _storage(self, index: int, *, is_boundary: bool) -> Storage:
         tensor = self.tensor(index)
-        return Storage(tensor.name, fold_shape(tensor.shape), self._element(index), index, is_boundary)
+        shape, element = fold_shape(tensor.shape), self._element(index)
+        if tensor.dtype is DType.INT64:  # two words each, the low one first
+            shape = shape[0], shape[1], 2 * shape[2]
+        return Storage(tensor.name, shape, element, index, is_boundary)
 
     # Storages
 

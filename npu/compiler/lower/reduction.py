@@ -69,6 +69,12 @@ def _compare(builder: Builder, view: View, target: View, group: tuple[int, int, 
     builder.make_cheapest([partial(_pool, builder, view, target, parts) for parts in _ways(extent, inner)])
 
 
+def largest_of_channels(builder: Builder, view: View, target: View) -> None:
+    """The largest channel of every position of a map, to positions one behind the other."""
+    height, width, depth = view.shape
+    _compare(builder, view, target, (height * width, depth, 1))
+
+
 def _pool(builder: Builder, view: View, target: View, parts: Sequence[tuple[int, int]]) -> None:
     """Compare so many elements at a time, of which so many lie behind each other then."""
     outer = target.shape[0]
@@ -92,7 +98,7 @@ def _ways(extent: int, inner: int) -> list[list[tuple[int, int]]]:
         return extent // split * -(-split * inner // _CHANNELS) + split * -(-inner // _CHANNELS)
 
     likely = min(splits, key=steps), min(splits, key=lambda split: abs(split - extent // split))
-    return [_parts(extent, inner, split) for split in dict.fromkeys(likely)]
+    return [_parts(extent, inner, split) for split in dict.fromkeys((*likely, extent))]
 
 
 def _parts(extent: int, inner: int, split: int) -> list[tuple[int, int]]:
