@@ -92,6 +92,17 @@ def test_an_output_without_room_beside_is_written_where_it_lies(hardware: Hardwa
     assert all(isinstance(one, Convolution) for one in partition.operations if isinstance(one, KernelOperation))
 
 
+def test_an_output_does_not_take_the_place_of_a_map_in_between() -> None:
+    """33,600 bytes find room in a fast memory of 40,960, but not beside the 12,800 that both convolutions read."""
+    net = Layers(1)
+    x = net.conv(net.input(40, 40, 8), 8, 1)
+    both = net.cat(net.conv(x, 10, 1), net.conv(x, 11, 1))
+    content = net.finish(both, net.conv(both, 8, 3))
+    session = Session(Hardware("ethos-u65-256", arena_cache_bytes=40960))
+    (partition,) = npu.compile(content, session=session).compiled_model.partitions
+    assert all(isinstance(one, Convolution) for one in partition.operations if isinstance(one, KernelOperation))
+
+
 def test_weights_and_an_input_that_pass_one_port_count_together() -> None:
     """Each of 20 slices of the weights reads the input again, which is what the copies of the others wait for."""
     net = Layers(1)

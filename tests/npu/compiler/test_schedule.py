@@ -57,6 +57,16 @@ def test_slices_are_longer_where_each_reads_much_of_the_input_again(target: str,
     assert min(found[:-1]) == least
 
 
+def test_slices_are_not_longer_where_their_copies_are_what_everything_waits_for() -> None:
+    """A matrix behind larger maps, which leave room for long slices: the first copy would only take longer."""
+    net = Layers(1)
+    x = net.conv(net.conv(net.input(60, 60, 32), 32, 3), 32, 3)
+    flat = net.reshape(net.conv(net.pool(x, "MAX", 15, 15), 128, 1), 1, 2048)
+    (partition,) = npu.compile(net.finish(net.dense(flat, 128)), "ethos-u65-512", optimise="size").compiled_model.partitions
+    found = [operation.ofm.depth for operation in partition.operations if isinstance(operation, Convolution)]
+    assert found == [32, 32, 128, *[16] * 8]
+
+
 def constant_bytes(target: str, maps: tuple[tuple[int, ...], ...]) -> int:
     """Read-only bytes of as many convolutions of the same weights as there are maps."""
     s = Sketch(np.random.default_rng(3))
