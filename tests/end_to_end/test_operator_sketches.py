@@ -19,9 +19,10 @@ def assert_exact(seed: int) -> None:
     inputs = random_inputs(made.content, seed)
     try:
         expected = run_reference(made.content, inputs, fully_connected="npu")
-    except RuntimeError as error:  # of a negative value there is no root: no result to compare with
-        assert "Rsqrt is only defined for positive values" in str(error)
-        return
+    except RuntimeError as error:
+        if "Rsqrt is only defined for positive values" not in str(error):
+            raise
+        return  # of a negative value there is no root, and no result to compare with
     for target in ("ethos-u55-128", "ethos-u65-256"):
         for goal in ("performance", "size"):
             compiled = npu.compile(made.content, target, optimise=goal)
