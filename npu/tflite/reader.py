@@ -189,7 +189,11 @@ class _ModelReader:
             contents = contents.copy()
             contents.flags.writeable = False
         values = contents.view(dtype)
-        return values if expected is None else values.reshape(tensor.shape)
+        try:
+            return values if expected is None else values.reshape(tensor.shape)
+        except ValueError as error:  # nothing in it, and other dimensions of more than 64 bits or too many of them
+            what = f"must have a shape of an array, got {list(tensor.shape)}"
+            raise self._tables.error(path, f"{tensor.name!r}: {what}") from error
 
     def _quantization(
         self, path: str, table: QuantizationParameters | None, rank: int

@@ -103,14 +103,15 @@ def build_sum(node: OperatorNode) -> Run:
     if ifm.dtype in (DType.INT8, DType.UINT8, DType.INT16) and (ifm.scale, ifm.zero_point) != (output.scale, output.zero_point):
         return _rescaled_sum(node)
     if ifm.dtype in (DType.INT8, DType.UINT8) and ifm.is_quantized:
-        return _reduce(node, _sum_of_bytes)
+        zero_point = ifm.zero_point
+        return _reduce(node, lambda x, axes: _sum_of_bytes(x, axes, zero_point))
     return _reduce(node, lambda x, axes: x.sum(axis=axes, dtype=x.dtype))
 
 
-def _sum_of_bytes(x: Array, axes: tuple[int, ...]) -> Array:
-    """LiteRT's reference kernel adds the stored bytes without their sign, up to 255."""
-    total = np.minimum(x.view(np.uint8).sum(axis=axes, dtype=np.int64), 255)
-    return np.asarray(total).astype(np.uint8).view(x.dtype)
+def _sum_of_bytes(x: Array, axes: tuple[int, ...], zero_point: int) -> Array:
+    """LiteRT's reference kernel adds the stored bytes without their sign and keeps one zero point, from 0 to 255."""
+    total = x.view(np.uint8).sum(axis=axes, dtype=np.int64) - (_count(x.shape, axes) - 1) * zero_point
+    return np.asarray(np.clip(total, 0, 255)).astype(np.uint8).view(x.dtype)
 
 
 def _rescaled_sum(node: OperatorNode) -> Run:

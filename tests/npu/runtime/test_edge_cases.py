@@ -682,14 +682,15 @@ def test_a_map_of_one_element_is_enlarged_to_any_size(size: tuple[int, int]) -> 
 
 
 @pytest.mark.parametrize("axes", [[0], [1], [0, 1]], ids=str)
-@pytest.mark.parametrize("dtype", [I8, U8], ids=str)
-def test_sums_of_bytes_of_one_scale_end_at_255(dtype: DType, axes: list[int]) -> None:
+@pytest.mark.parametrize(("dtype", "zero_point"), [(I8, 0), (I8, -10), (I8, 60), (U8, 0), (U8, 60)], ids=str)
+def test_sums_of_bytes_of_one_scale_end_at_255(dtype: DType, zero_point: int, axes: list[int]) -> None:
     """The stored bytes are added without their sign: neither real numbers, nor what the type wraps to."""
     rng = np.random.default_rng(len(axes))
     for shape, divisor in (((2, 3), 1), ((2, 3), 3), ((5, 40), 1), ((5, 40), 40)):
         limits = np.iinfo(dtype.numpy)
         x = (rng.integers(limits.min, limits.max + 1, shape) // divisor).astype(dtype.numpy)
-        content = model("SUM", [In(shape, dtype, 0.1), ints(axes)], [In((1,), dtype, 0.1)], at.ReducerOptions(keep_dims=False))
+        ifm, ofm = In(shape, dtype, 0.1, zero_point), In((1,), dtype, 0.1, zero_point)
+        content = model("SUM", [ifm, ints(axes)], [ofm], at.ReducerOptions(keep_dims=False))
         np.testing.assert_array_equal(run(CpuInterpreter(model_content=content), [x])[0], run_reference(content, [x])[0])
 
 

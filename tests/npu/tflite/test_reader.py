@@ -266,6 +266,7 @@ HOSTILE: dict[str, tuple[ModelTable, str]] = {
         r"dimensions must be in \[0, 2147483647\], got \[2, -3\]",
     ),
     "absurd_size": (with_tensor(0, shape=(2**31 - 1,) * 8), "must have at most 68719476736 bytes"),
+    "absurd_empty_constant": (with_tensor(1, shape=(0, *(2**31 - 1,) * 8)), r"must have a shape of an array, got \[0, "),
     "absurd_constant": (with_tensor(1, shape=(2**31 - 1,) * 8), r"data of shape .* must have at least \d+ bytes, got 24"),
     "absurd_rank": (with_tensor(0, shape=(1,) * 65), "must have at most 64 dimensions, got 65"),
     "shape_signature": (with_tensor(0, shape_signature=(-2, 3)), r"shape signature must hold sizes or -1, got \[-2, 3\]"),
