@@ -24,6 +24,9 @@ from npu.memo import LastUsed
 from npu.numerics.arrays import Ints
 from npu.records import dataclass, replace
 
+if TYPE_CHECKING:
+    from npu.compiler.slicing import Forms
+
 _REMEMBERED = 1 << 14
 _HOPELESS = 2
 """A traversal that needs so many times the steps of the other one is not looked at."""
@@ -37,10 +40,6 @@ class BlockChoice:
     shram: ShramLayout
     traversal: Traversal
     cycles: float
-
-
-if TYPE_CHECKING:
-    from npu.compiler.slicing import Forms
 
 
 class BlockChooser:

@@ -10,10 +10,8 @@ from npu.compiler.ir import ElementwiseStep, PoolingStep, Program, Step, Storage
 from npu.compiler.layout import reads, storage_bytes, views
 from npu.compiler.pointwise import is_pointwise
 from npu.graph.graph import ABSENT, Graph
-from npu.isa.operations import Layout, Scale
+from npu.isa.operations import IDENTITY, Layout
 from npu.records import dataclass
-
-_IDENTITY = Scale(1, 0)
 
 LogicalBuffer: TypeAlias = int | Storage
 """What gets memory, its own or shared: a tensor that the graph sees, by index, or a storage inside a partition."""
@@ -410,7 +408,7 @@ def goes_in_place(step: Step) -> bool:
 
 
 def _changes_nothing(step: Step) -> bool:
-    is_plain = isinstance(step, PoolingStep) and step.lut is None and step.function is None and step.scale == _IDENTITY
+    is_plain = isinstance(step, PoolingStep) and step.lut is None and step.function is None and step.scale == IDENTITY
     limits = (step.ofm.element.minimum, step.ofm.element.maximum)
     return is_plain and step.ifm.zero_point == step.ofm.zero_point and (step.minimum, step.maximum) == limits
 

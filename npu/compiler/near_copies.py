@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Step, Storage, View
 from npu.compiler.layout import views
-from npu.isa.operations import PoolingMode, Rounding, Scale
+from npu.isa.operations import IDENTITY, PoolingMode, Rounding
 from npu.records import replace
 
 WORTH_COPYING = 2.0
@@ -27,7 +27,7 @@ def copying_step(step: Step, source: Storage, target: Storage) -> PoolingStep:
         minimum=target.element.minimum,
         maximum=target.element.maximum,
         mode=PoolingMode.AVERAGE,
-        scale=Scale(1, 0),
+        scale=IDENTITY,
         rounding=Rounding.NATURAL,
     )
 

@@ -18,6 +18,7 @@ from npu.isa.command import Command, CommandKind, signed_pattern
 from npu.isa.commands import ParallelMode
 from npu.isa.family import Family
 from npu.isa.operations import (
+    IDENTITY,
     Activation,
     AddressRange,
     Block,
@@ -225,7 +226,7 @@ def _depthwise(_own: AttributeValues, held: AttributeValues) -> DepthwiseConvolu
 
 def _pooling(own: AttributeValues, held: AttributeValues) -> Pooling:
     mode, fields = own["mode"], _window(held)
-    if mode is PoolingMode.AVERAGE and not fields["padding"].is_none and fields["scale"] == Scale(1, 0):
+    if mode is PoolingMode.AVERAGE and not fields["padding"].is_none and fields["scale"] == IDENTITY:
         fields["scale"] = None  # the hardware divides by the count of each element: same as the per-channel bit
     return Pooling(mode=mode, **fields)
 

@@ -270,6 +270,10 @@ class Scale:
     shift: int = 0
 
 
+IDENTITY = Scale()
+"""A scale that changes nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Activation:
     """Clamp and function at the end of the output stage; limits are in the OFM's quantized domain."""

@@ -12,6 +12,7 @@ from typing import NoReturn
 from npu.errors import StreamError
 from npu.hardware.variant import Variant
 from npu.isa.operations import (
+    IDENTITY,
     ActivationFunction,
     AddressRange,
     Block,
@@ -177,7 +178,7 @@ def _check_pooling(operation: Pooling) -> None:
     if operation.mode is not PoolingMode.REDUCE_SUM and ifm.depth != ofm.depth:
         raise _broken("IFM depth", f"the OFM depth {ofm.depth}", ifm.depth)
     is_counted = operation.mode is PoolingMode.AVERAGE and not operation.padding.is_none
-    if is_counted and operation.scale == Scale(1, 0):
+    if is_counted and operation.scale == IDENTITY:
         raise StreamError("scale: must be None for an AVERAGE with padding that divides by its own count, got a scale of 1")
 
 

@@ -7,11 +7,11 @@ import numpy.typing as npt
 
 from npu.compiler.ir import PoolingStep, View
 from npu.compiler.lower.activation_tables import Quantized, real_function
-from npu.compiler.lower.builder import IDENTITY, Builder
+from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.quantize import FactorError, register_scale
 from npu.graph.attributes import LeakyReluOptions
 from npu.graph.graph import Op
-from npu.isa.operations import INT32, ElementwiseMode, PoolingMode, Rounding, Scale
+from npu.isa.operations import IDENTITY, INT32, ElementwiseMode, PoolingMode, Rounding, Scale
 from npu.numerics.sampled import samples_16bit
 from npu.numerics.scaling import table_factor
 from npu.records import replace

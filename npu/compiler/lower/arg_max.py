@@ -10,7 +10,7 @@ from npu.compiler.lower.geometry import crop
 from npu.compiler.lower.parts import parts_with_room
 from npu.compiler.lower.reduction import largest_of_channels
 from npu.graph.graph import Op
-from npu.isa.operations import INT16, INT32, ElementwiseMode, Rounding, Scale
+from npu.isa.operations import IDENTITY, INT16, INT32, ElementwiseMode, Rounding
 from npu.isa.rules import MAX_EXTENT
 from npu.records import replace
 
@@ -47,7 +47,7 @@ def _find(builder: Builder, x: View, y: View) -> None:
 
 
 def _weights(depth: int) -> StepWeights:
-    made = StepWeights.unbiased(np.full((depth, 1, 1, 1), MAX_DEPTH, np.int16), Scale(1, 0))
+    made = StepWeights.unbiased(np.full((depth, 1, 1, 1), MAX_DEPTH, np.int16), IDENTITY)
     return replace(made, biases=MAX_DEPTH - 1 - np.arange(depth, dtype=np.int64))
 
 

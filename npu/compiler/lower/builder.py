@@ -29,6 +29,7 @@ from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
 from npu.hardware.variant import Variant
 from npu.isa.operations import (
+    IDENTITY,
     INT16,
     INT32,
     ElementType,
@@ -51,8 +52,6 @@ from npu.records import dataclass, replace
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-IDENTITY = Scale(1, 0)
-"""A scale that changes nothing."""
 STEP_CYCLES = 100
 """What one more operation costs, roughly, beyond what every job does."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from npu.compiler.ir import ElementwiseStep, View
 from npu.compiler.lower.activation import lower_function
 from npu.compiler.lower.activation_tables import Quantized
-from npu.compiler.lower.builder import IDENTITY, Builder, Finish
+from npu.compiler.lower.builder import Builder, Finish
 from npu.compiler.lower.geometry import images
 from npu.compiler.lower.memory import broadcast
 from npu.compiler.lower.parts import part_of, parts_with_room
@@ -19,7 +19,7 @@ from npu.compiler.lower.quantize import FactorError, register_scale
 from npu.graph.attributes import AddOptions, SubOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
-from npu.isa.operations import INT16, INT32, ElementwiseMode, OperandScaling, Rounding, Scale
+from npu.isa.operations import IDENTITY, INT16, INT32, ElementwiseMode, OperandScaling, Rounding, Scale
 from npu.records import dataclass, replace
 
 _SUM_BITS = {8: 20, 16: 15}

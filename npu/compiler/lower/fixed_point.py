@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from npu.compiler.ir import View
 from npu.compiler.lower.activation import table_of_lines
-from npu.compiler.lower.builder import IDENTITY, Builder
+from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop
-from npu.isa.operations import INT16, ElementwiseMode, Rounding, Scale
+from npu.isa.operations import IDENTITY, INT16, ElementwiseMode, Rounding, Scale
 from npu.layouts import BRICK_DEPTH
 from npu.machine.rules import ceil_div, round_up
 from npu.records import dataclass, replace

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from npu.compiler.ir import StepWeights, View
-from npu.compiler.lower.builder import IDENTITY, Builder
+from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.fusions import is_strided_view, same_quantization
 from npu.compiler.lower.geometry import (
     Box,
@@ -24,7 +24,7 @@ from npu.graph.attributes import ConcatenationOptions, PackOptions, StridedSlice
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
 from npu.graph.shapes.parts import strided_index
-from npu.isa.operations import Rounding
+from npu.isa.operations import IDENTITY, Rounding
 from npu.layouts import MapShape
 from npu.machine.rules import ceil_div
 from npu.records import replace

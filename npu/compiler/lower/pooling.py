@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from npu.compiler.ir import View
-from npu.compiler.lower.builder import IDENTITY, Builder, Finish
+from npu.compiler.lower.builder import Builder, Finish
 from npu.compiler.lower.convolution import effective_strides, legal_padding, window_padding
 from npu.compiler.lower.geometry import crop, images, laid_out, needed_after
 from npu.compiler.lower.windows import SlidingWindow, split_window
 from npu.graph.attributes import Pool2DOptions
 from npu.graph.graph import Op
-from npu.isa.operations import INT16, IfmPadding, KernelWindow, PoolingMode, Scale
+from npu.isa.operations import IDENTITY, INT16, IfmPadding, KernelWindow, PoolingMode, Scale
 from npu.isa.rules import MAX_EXTENT
 from npu.records import replace
 

@@ -24,7 +24,7 @@ from npu.compiler.lower.pooling import mean_scale
 from npu.compiler.lower.resize_phases import phased_ways
 from npu.graph.attributes import ResizeBilinearOptions, ResizeNearestNeighborOptions
 from npu.graph.graph import Op
-from npu.isa.operations import IfmPadding, KernelWindow, PoolingMode, Rounding, Scale, Upscale
+from npu.isa.operations import IDENTITY, IfmPadding, KernelWindow, PoolingMode, Rounding, Upscale
 from npu.records import dataclass
 
 _FACTORS = (2, 4, 8)
@@ -86,7 +86,7 @@ def _shifted(builder: Builder, ifm: View, ofm: View, by: int) -> None:
     builder.convolve(
         ifm,
         ofm,
-        StepWeights.unbiased(values, Scale(1, 0)),
+        StepWeights.unbiased(values, IDENTITY),
         rounding=Rounding.NATURAL,
         kernel=KernelWindow(height, width),
         upscale=Upscale.NEAREST,

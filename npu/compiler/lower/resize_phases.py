@@ -72,7 +72,8 @@ def _pays(builder: Builder, ofm: View, factor: int) -> bool:
         return False
     graph, tensor = builder.graph, ofm.storage.tensor
     is_summed = tensor is None or any(graph.ops[reader].kind in ("ADD", "SUB") for reader in readers_of(graph)[tensor])
-    return factor > 2 or ofm.shape[2] < (_FEW_CHANNELS if is_summed else _MOST_CHANNELS + 1)
+    is_deep = ofm.shape[2] >= _FEW_CHANNELS if is_summed else ofm.shape[2] > _MOST_CHANNELS
+    return factor > 2 or not is_deep
 
 
 def _has_room(builder: Builder, ifm: View, storage: Storage, factor: int) -> bool:

@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.ir import ElementwiseStep, View
-from npu.compiler.lower.builder import IDENTITY, Builder, Finish
+from npu.compiler.lower.builder import Builder, Finish
 from npu.compiler.lower.geometry import crop
 from npu.compiler.lower.parts import parts_with_room
 from npu.compiler.lower.quantize import FactorError, divide_away
 from npu.compiler.lower.softmax_wide import WideSoftmax
 from npu.graph.attributes import SoftmaxOptions
 from npu.graph.graph import Op
-from npu.isa.operations import INT16, INT32, ClipRange, ElementwiseMode, KernelWindow, PoolingMode, Rounding, Scale
+from npu.isa.operations import IDENTITY, INT16, INT32, ClipRange, ElementwiseMode, KernelWindow, PoolingMode, Rounding, Scale
 from npu.isa.rules import MAX_EXTENT
 from npu.layouts import MapShape
 from npu.numerics.sampled import SOFTMAX_RANGE
@@ -167,7 +167,7 @@ class _SoftmaxSteps:
                 mode=ElementwiseMode.SUB,
                 scale=IDENTITY,
                 rounding=Rounding.NATURAL,
-                opa_scale=Scale(1, 0),
+                opa_scale=IDENTITY,
                 opb_scale=1,
                 lut=table,
                 clip_range=ClipRange.FORCE_INT8,

@@ -57,7 +57,6 @@ class _BoundaryCopies:
         self._estimates = StepEstimates(state.chooser, state.constants)
         self._bytes_per_weight = state.constants.bytes_per_weight
         self._read = port_rate(state.variant, self._mode.arena).read
-        self._products: dict[int, tuple[GraphState, float]] = {}
 
     def all_of(self, graph: GraphState) -> GraphState:
         """The graph with copies of inputs, then of outputs."""
@@ -72,7 +71,7 @@ class _BoundaryCopies:
         worth = [(number, one) for number, one in candidates if self._saved(graph, number, one, copied) > 0]
         if not worth:
             return graph
-        far = _far_maps(graph)
+        far, cost = _far_maps(graph), self._cost(graph)
         if self._goal is Goal.PERFORMANCE:
             together = graph
             for number, one in worth:
@@ -81,10 +80,9 @@ class _BoundaryCopies:
                 return together
         for number, one in worth:
             changed = _with_copy(graph, number, one, copied)
-            is_small = self._goal is not Goal.SIZE or self._product(changed) < self._product(graph)
             # with more in the arena than before, it is the copy, or a map that makes room for it
-            if is_small and (changed_far := _far_maps(changed)) <= far:
-                graph, far = changed, changed_far
+            if (changed_cost := self._cost(changed)) <= cost and (changed_far := _far_maps(changed)) <= far:
+                graph, far, cost = changed, changed_far, changed_cost
         return graph
 
     def _saved(self, graph: GraphState, number: int, storage: Storage, copied: _Copied) -> float:
@@ -112,13 +110,12 @@ class _BoundaryCopies:
         again = math.prod(step.ifm.shape) * step.ifm.element.bytes if step.ifm.storage.is_boundary else 0
         return (size + again * math.ceil(size / LARGEST_SLICE_BYTES)) / self._read
 
-    def _product(self, graph: GraphState) -> float:
-        """Bytes of all maps, times the cycles of all steps."""
-        if id(graph) not in self._products:
-            cycles = sum(self._estimates(node.steps) for node in graph.nodes)
-            peak = graph.visible_bytes + hidden_peak(graph.graph, graph.nodes, graph.layouts)
-            self._products[id(graph)] = graph, cycles * peak  # the graph stays, and with it its identity
-        return self._products[id(graph)][1]
+    def _cost(self, graph: GraphState) -> float:
+        """For SIZE, the bytes of all maps times the cycles of all steps; otherwise all that saves cycles costs nothing."""
+        if self._goal is not Goal.SIZE:
+            return 0.0
+        cycles = sum(self._estimates(node.steps) for node in graph.nodes)
+        return cycles * (graph.visible_bytes + hidden_peak(graph.graph, graph.nodes, graph.layouts))
 
 
 def _with_copy(graph: GraphState, number: int, storage: Storage, copied: _Copied) -> GraphState:

@@ -20,15 +20,14 @@ from tests.support.litert import random_inputs, run_reference
 from tests.support.single_ops import tensor
 
 
-def kernels(model: Model, hardware: Hardware, goal: Goal = Goal.PERFORMANCE) -> list[KernelOperation]:
-    result = npu.compile(write_model(model), session=Session(hardware, goal=goal)).compiled_model
-    (partition,) = result.partitions
+def kernels(content: bytes, hardware: Hardware, goal: Goal = Goal.PERFORMANCE) -> list[KernelOperation]:
+    (partition,) = npu.compile(content, session=Session(hardware, goal=goal)).compiled_model.partitions
     return [operation for operation in partition.operations if isinstance(operation, KernelOperation)]
 
 
 def test_the_input_of_a_long_row_of_channels_is_copied_first() -> None:
     """Every slice of the weights needs all of it, and each of its pieces waits for the slow memory."""
-    copy, *layers = kernels(pointwise_pair(1, 1024, 16), Hardware("ethos-u65-256"))
+    copy, *layers = kernels(write_model(pointwise_pair(1, 1024, 16)), Hardware("ethos-u65-256"))
     assert isinstance(copy, Pooling)
     assert (copy.ifm.region, copy.ofm.region) == (Region.ARENA, Region.FAST)
     assert all(isinstance(layer, Convolution) and layer.ifm.region == Region.FAST for layer in layers)
@@ -44,13 +43,14 @@ def test_the_input_of_a_long_row_of_channels_is_copied_first() -> None:
     ids=["shared", "size", "small"],
 )
 def test_where_memory_counts_it_stays(hardware: Hardware, goal: Goal) -> None:
-    assert all(isinstance(kernel, Convolution) for kernel in kernels(pointwise_pair(1, 1024, 16), hardware, goal))
+    content = write_model(pointwise_pair(1, 1024, 16))
+    assert all(isinstance(kernel, Convolution) for kernel in kernels(content, hardware, goal))
 
 
 def test_an_input_that_is_read_once_stays() -> None:
     tensors = tuple(tensor((1, 8, 8, 16), scale=scale) for scale in (0.1, 0.2))
     model = Model((Graph("main", tensors, (Op("QUANTIZE", (0,), (1,)),), (0,), (1,)),))
-    (kernel,) = kernels(model, Hardware("ethos-u65-256"))
+    (kernel,) = kernels(write_model(model), Hardware("ethos-u65-256"))
     assert kernel.ifm.region == Region.ARENA
 
 
@@ -64,18 +64,14 @@ def joined(depth: int = 10) -> bytes:
 
 def test_an_output_that_is_written_in_pieces_is_made_in_the_fast_memory_and_copied_last() -> None:
     content = joined()
-    compiled = npu.compile(content, "ethos-u65-256")
-    (partition,) = compiled.compiled_model.partitions
-    regions = [
-        (type(operation), operation.ifm.region, operation.ofm.region)
-        for operation in partition.operations
-        if isinstance(operation, KernelOperation)
-    ]
+    made = kernels(content, Hardware("ethos-u65-256"))
+    regions = [(type(kernel), kernel.ifm.region, kernel.ofm.region) for kernel in made]
     assert regions.count((Pooling, Region.FAST, Region.ARENA)) == 1  # the copy
     assert regions.count((Convolution, Region.FAST, Region.ARENA)) == 1  # what reads it, and is an output itself
     assert (Convolution, Region.ARENA, Region.ARENA) not in regions
     inputs = random_inputs(content, 3)
-    for ours, theirs in zip(npu.run(compiled.content, inputs).outputs, run_reference(content, inputs), strict=True):
+    compiled = npu.compile(content, "ethos-u65-256").content
+    for ours, theirs in zip(npu.run(compiled, inputs).outputs, run_reference(content, inputs), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
@@ -88,8 +84,7 @@ def test_an_output_that_is_written_in_pieces_is_made_in_the_fast_memory_and_copi
     ids=["shared", "small"],
 )
 def test_an_output_without_room_beside_is_written_where_it_lies(hardware: Hardware) -> None:
-    (partition,) = npu.compile(joined(), session=Session(hardware)).compiled_model.partitions
-    assert all(isinstance(one, Convolution) for one in partition.operations if isinstance(one, KernelOperation))
+    assert all(isinstance(kernel, Convolution) for kernel in kernels(joined(), hardware))
 
 
 def test_an_output_does_not_take_the_place_of_a_map_in_between() -> None:
@@ -98,9 +93,8 @@ def test_an_output_does_not_take_the_place_of_a_map_in_between() -> None:
     x = net.conv(net.input(40, 40, 8), 8, 1)
     both = net.cat(net.conv(x, 10, 1), net.conv(x, 11, 1))
     content = net.finish(both, net.conv(both, 8, 3))
-    session = Session(Hardware("ethos-u65-256", arena_cache_bytes=40960))
-    (partition,) = npu.compile(content, session=session).compiled_model.partitions
-    assert all(isinstance(one, Convolution) for one in partition.operations if isinstance(one, KernelOperation))
+    hardware = Hardware("ethos-u65-256", arena_cache_bytes=40960)
+    assert all(isinstance(kernel, Convolution) for kernel in kernels(content, hardware))
 
 
 def test_weights_and_an_input_that_pass_one_port_count_together() -> None:
@@ -108,7 +102,6 @@ def test_weights_and_an_input_that_pass_one_port_count_together() -> None:
     net = Layers(1)
     x = net.input(9, 5, 320)
     content = net.finish(net.conv(x, 320, 3))
-    kernels = [one for one in npu.compile(content, "ethos-u65-256").compiled_model.partitions[0].operations]
-    first = next(one for one in kernels if isinstance(one, KernelOperation))
+    first, *_ = kernels(content, Hardware("ethos-u65-256"))
     assert isinstance(first, Pooling)
     assert (first.ifm.region, first.ofm.region) == (Region.ARENA, Region.FAST)
