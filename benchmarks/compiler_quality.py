@@ -144,8 +144,8 @@ def worst_first(cells: Sequence[Cell]) -> list[Cell]:
 def summary(cells: Sequence[Cell], target: str) -> list[str]:
     """Geometric means of a target, and how many cells are above 1.00; total cycles also of the models that use the NPU."""
     own = [cell for cell in cells if cell.target == target]
-    means = [_mean(own, field) for field in FIELDS]
-    return [means[0], _mean([cell for cell in own if cell.uses_npu], FIELDS[0]), *means[1:]]
+    means = [mean_and_above(own, field) for field in FIELDS]
+    return [means[0], mean_and_above([cell for cell in own if cell.uses_npu], FIELDS[0]), *means[1:]]
 
 
 def mean_of(cells: Sequence[Cell], field: str) -> float:
@@ -154,9 +154,11 @@ def mean_of(cells: Sequence[Cell], field: str) -> float:
     return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
 
 
-def _mean(cells: Sequence[Cell], field: str) -> str:
+def mean_and_above(cells: Sequence[Cell], field: str, digits: int = 3) -> str:
+    """The mean in so many digits, and how many cells of all are above 1 in these."""
     ratios = [ratio for cell in cells if (ratio := cell.ratio(field))]
-    return f"{mean_of(cells, field):.3f} ({sum(ratio > 1.0005 for ratio in ratios)} of {len(ratios)})"
+    above = sum(ratio > 1 + 0.5 * 10**-digits for ratio in ratios)
+    return f"{mean_of(cells, field):.{digits}f} ({above} of {len(ratios)})"
 
 
 def page(cells: Sequence[Cell], targets: Sequence[str], goal: str = "performance") -> Iterator[str]:

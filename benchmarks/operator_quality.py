@@ -20,7 +20,7 @@ from pathlib import Path
 from ethosu.vela.vela import main as vela
 
 import npu
-from benchmarks.compiler_quality import Cell, judge, mean_of, worst_first
+from benchmarks.compiler_quality import Cell, judge, mean_and_above, mean_of, worst_first
 from npu.errors import UserError
 
 from tests.support.operator_sketches import OPERATORS, sketch
@@ -62,7 +62,8 @@ def page(cells: Sequence[Cell], targets: Sequence[str], goal: str, command: str)
         yield "| operator | total cycles | worst | SRAM |\n| --- | ---: | ---: | ---: |"
         for kind, row in [("all", own), *by_mean]:
             worst = max((cell.ratio("total_cycles") or 0.0 for cell in row), default=0.0)
-            yield f"| {kind} | {_summary(row, 'total_cycles')} | {worst:.2f} | {_summary(row, 'sram_bytes')} |"
+            cycles, sram = (mean_and_above(row, field, 2) for field in ("total_cycles", "sram_bytes"))
+            yield f"| {kind} | {cycles} | {worst:.2f} | {sram} |"
         yield ""
     above = [cell for cell in worst_first(cells) if (cell.ratio("total_cycles") or 0) > 1.005]
     yield f"## Every cell above 1.00: {len(above)} of {len(cells)}\n"
@@ -73,11 +74,6 @@ def page(cells: Sequence[Cell], targets: Sequence[str], goal: str, command: str)
     refused = [cell for cell in cells if cell.ours is None]
     if refused:
         yield f"\nNot compared: {len(refused)} cells. The first: {refused[0].model}: {refused[0].reason}"
-
-
-def _summary(cells: Sequence[Cell], field: str) -> str:
-    ratios = [ratio for cell in cells if (ratio := cell.ratio(field)) is not None]
-    return f"{mean_of(cells, field):.2f} ({sum(ratio > 1.005 for ratio in ratios)} of {len(ratios)})"
 
 
 def main() -> None:

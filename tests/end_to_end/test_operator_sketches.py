@@ -17,12 +17,7 @@ PER_OPERATOR = 2
 def assert_exact(seed: int) -> None:
     made = sketch(seed)
     inputs = random_inputs(made.content, seed)
-    try:
-        expected = run_reference(made.content, inputs, fully_connected="npu")
-    except RuntimeError as error:
-        if "Rsqrt is only defined for positive values" not in str(error):
-            raise
-        return  # of a negative value there is no root, and no result to compare with
+    expected = run_reference(made.content, inputs, fully_connected="npu")
     for target in ("ethos-u55-128", "ethos-u65-256"):
         for goal in ("performance", "size"):
             compiled = npu.compile(made.content, target, optimise=goal)

@@ -243,7 +243,8 @@ def _squared_difference(net: Layers, x: int, rng: Rng) -> int:
 
 def _table(net: Layers, x: int, rng: Rng) -> int:
     kinds = ("LOGISTIC", "TANH", "LEAKY_RELU") + (("HARD_SWISH", "GELU", "RSQRT") if net.dtype is DType.INT8 else ())
-    return net.table(_pick(rng, kinds), x)
+    kind = _pick(rng, kinds)
+    return net.table(kind, net.make("RELU", [x], net.shape(x)) if kind == "RSQRT" else x)
 
 
 def _prelu(net: Layers, x: int, rng: Rng) -> int:
