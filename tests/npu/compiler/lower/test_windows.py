@@ -22,6 +22,7 @@ from npu.graph.ethos_u import is_npu_job
 from npu.graph.graph import Graph
 from npu.tflite.reader import read_model
 
+from tests.support.architectures.layers import Layers
 from tests.support.builder import ModelBuilder
 from tests.support.interpreters import run
 from tests.support.litert import random_inputs, run_reference
@@ -295,3 +296,13 @@ def test_elements_of_a_kernel_that_see_padding_alone_are_left_out(
     assert {(step.kernel.height, step.kernel.width) for step in steps} <= kernels
     assert all(step.weights.values.shape[1:3] == (step.kernel.height, step.kernel.width) for step in steps)
     assert_exact(graph, [rng.integers(-128, 128, (1, *shape, 8), np.int8)])
+
+
+@pytest.mark.parametrize(("channels", "group"), [(48, 16), (24, 8), (12, 12)])
+def test_channels_with_a_multiplier_are_multiplied_in_bricks_or_halves_of_one(channels: int, group: int) -> None:
+    """Zeros for the other channels of the group take time, so that it is no larger than it must be."""
+    net = Layers(1)
+    (graph,) = read_model(net.finish(net.dw(net.input(9, 10, channels), 3, times=2))).graphs
+    steps = [step for step in lowered(graph).steps if isinstance(step, ConvolutionStep)]
+    assert {step.ifm.shape[2] for step in steps} == {step.weights.values.shape[3] for step in steps} == {group}
+    assert_exact(graph, [np.random.default_rng(1).integers(-128, 128, (1, 9, 10, channels), np.int8)])
