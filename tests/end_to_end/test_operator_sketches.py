@@ -10,6 +10,8 @@ import npu
 from tests.support.litert import random_inputs, run_reference
 from tests.support.operator_sketches import OPERATORS, PLACES, sketch
 
+OWN_REFERENCE = {"SUM"}
+"""LiteRT's reference kernel is wrong (SUM of int8: docs/exactness.md): the interpreter stands for it."""
 PER_OPERATOR = 2
 """Networks of each kind in every run."""
 
@@ -17,7 +19,10 @@ PER_OPERATOR = 2
 def assert_exact(seed: int) -> None:
     made = sketch(seed)
     inputs = random_inputs(made.content, seed)
-    expected = run_reference(made.content, inputs, fully_connected="npu")
+    if list(OPERATORS)[seed % len(OPERATORS)] in OWN_REFERENCE:
+        expected = npu.run(made.content, inputs).outputs
+    else:
+        expected = run_reference(made.content, inputs, fully_connected="npu")
     for target in ("ethos-u55-128", "ethos-u65-256"):
         for goal in ("performance", "size"):
             compiled = npu.compile(made.content, target, optimise=goal)

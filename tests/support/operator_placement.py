@@ -36,7 +36,7 @@ REASONS = {
     ),
     **dict.fromkeys(
         ("SUM-int16", "SUM-int8"),
-        "LiteRT scales the sum in float32, whose rounding a factor of 31 bits does not always give",
+        "LiteRT scales the sum in float32, whose rounding no factor of 31 bits gives",
     ),
     "PRELU-int16": "LiteRT takes slopes of 16 bits for numbers of 8: its result is not slope times input",
     "SUM-int32": "sums that leave 32 bits wrap in LiteRT; not lowered",

@@ -7,9 +7,7 @@ it stands: alone, behind a convolution, in front of one, between two, or beside 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,10 +15,7 @@ from npu.graph import attributes as at
 from npu.graph.dtype import DType
 
 from tests.support.architectures.layers import NONE, RELU, RELU6, Layers
-
-Rng = np.random.Generator
-Maker = Callable[[Layers, int, Rng], int]
-"""Puts an operator behind a map of rank 4 and returns what it makes, also of rank 4."""
+from tests.support.block_sketches import BLOCKS, DoesNotFit, Maker, Rng, as_map, only, pick, rows_of
 
 PLACES = ("alone", "after", "before", "between", "beside")
 """Where an operator stands: alone, behind a convolution, in front of one, between two, beside a reader of the same map."""
@@ -43,20 +38,16 @@ def sketch(seed: int) -> OperatorSketch:
     """The network of a seed, the same every time."""
     rng, operator = np.random.default_rng([seed, 99]), list(OPERATORS)[seed % len(OPERATORS)]
     for _ in range(_TRIALS):
-        dtype = _pick(rng, (DType.INT8,) * 6 + (DType.UINT8, DType.INT16))
-        shape, place = _map_shape(rng, _MOST_INPUTS[dtype]), _pick(rng, PLACES)
+        dtype = pick(rng, (DType.INT8,) * 6 + (DType.UINT8, DType.INT16))
+        shape, place = _map_shape(rng, _MOST_INPUTS[dtype]), pick(rng, PLACES)
         try:
             outputs, net = _outputs(seed, dtype, shape, place, OPERATORS[operator], rng)
-        except _DoesNotFit:
+        except DoesNotFit:
             continue
         if all(min(net.shape(out)) > 0 and math.prod(net.shape(out)) <= _MOST_OUTPUTS for out in outputs):
             size = "x".join(map(str, shape))
             return OperatorSketch(f"{seed} {operator} {dtype} {size} {place}", net.finish(*outputs))
     raise AssertionError(f"seed {seed}: no map of {_TRIALS} suits {operator}")
-
-
-class _DoesNotFit(Exception):
-    """An operator has no form for this map."""
 
 
 def _outputs(
@@ -65,15 +56,11 @@ def _outputs(
     net = Layers(seed, dtype)
     x = net.input(*shape)
     if place in ("after", "between", "beside"):
-        x = net.conv(x, shape[2], *_pick(rng, ((1,), (1,), (3,))), act=RELU)
+        x = net.conv(x, shape[2], *pick(rng, ((1,), (1,), (3,))), act=RELU)
     y = make(net, x, rng)
     if place in ("before", "between"):
-        y = net.conv(y, _pick(rng, (8, 16, 32)), _pick(rng, (1, 1, 3)))
+        y = net.conv(y, pick(rng, (8, 16, 32)), pick(rng, (1, 1, 3)))
     return ([y, net.conv(x, 8, 3)] if place == "beside" else [y]), net
-
-
-def _pick(rng: Rng, values: Sequence[Any]) -> Any:
-    return values[int(rng.integers(len(values)))]
 
 
 def _map_shape(rng: Rng, most: int) -> tuple[int, int, int]:
@@ -82,14 +69,14 @@ def _map_shape(rng: Rng, most: int) -> tuple[int, int, int]:
         height, width = (int(np.exp(rng.uniform(0, math.log(130)))) for _ in range(2))
         shape = rng.random()
         height, width = (width, width) if shape < 0.5 else (1, width) if shape > 0.9 else (height, width)
-        depth = int(_pick(rng, _DEPTHS))
+        depth = int(pick(rng, _DEPTHS))
         if 64 <= height * width * depth <= most:
             return height, width, depth
 
 
 def _kernel(rng: Rng) -> tuple[int, int]:
-    size = _pick(rng, (1, 2, 3, 3, 3, 5, 5, 7, 9))
-    return size, size if rng.random() < 0.7 else _pick(rng, (1, 3, 5, 7))
+    size = pick(rng, (1, 2, 3, 3, 3, 5, 5, 7, 9))
+    return size, size if rng.random() < 0.7 else pick(rng, (1, 3, 5, 7))
 
 
 def _is_same(net: Layers, x: int, kernel: tuple[int, int], rng: Rng) -> bool:
@@ -98,79 +85,64 @@ def _is_same(net: Layers, x: int, kernel: tuple[int, int], rng: Rng) -> bool:
     return bool(rng.random() < 0.7) or height < kernel[0] or width < kernel[1]
 
 
-def _rows(net: Layers, x: int) -> int:
-    """Positions and channels."""
-    _, height, width, depth = net.shape(x)
-    return net.reshape(x, 1, height * width, depth)
-
-
-def _as_map(net: Layers, x: int) -> int:
-    return net.reshape(x, 1, *net.shape(x)) if len(net.shape(x)) == 3 else net.reshape(x, 1, 1, *net.shape(x))
-
-
-def _only(net: Layers, *dtypes: DType) -> None:
-    if net.dtype not in dtypes:
-        raise _DoesNotFit
-
-
 # -- convolutions and products
 
 
 def _conv(net: Layers, x: int, rng: Rng) -> int:
-    kernel, depth = _kernel(rng), _pick(rng, (1, 4, 8, 16, 24, 32, 48, 64, 96, 128, 200))
-    stride, act = _pick(rng, (1, 1, 1, 2, 2, 3, 4)), _pick(rng, (NONE, RELU, RELU6))
+    kernel, depth = _kernel(rng), pick(rng, (1, 4, 8, 16, 24, 32, 48, 64, 96, 128, 200))
+    stride, act = pick(rng, (1, 1, 1, 2, 2, 3, 4)), pick(rng, (NONE, RELU, RELU6))
     return net.conv(x, depth, kernel, stride=stride, act=act, same=_is_same(net, x, kernel, rng))
 
 
 def _dilated(net: Layers, x: int, rng: Rng) -> int:
-    return net.conv(x, _pick(rng, (8, 16, 32, 64)), _pick(rng, (2, 3, 5)), dilation=_pick(rng, (2, 3, 4, 8)))
+    return net.conv(x, pick(rng, (8, 16, 32, 64)), pick(rng, (2, 3, 5)), dilation=pick(rng, (2, 3, 4, 8)))
 
 
 def _depthwise(net: Layers, x: int, rng: Rng) -> int:
     kernel = _kernel(rng)
-    return net.dw(x, kernel, stride=_pick(rng, (1, 1, 2, 2, 3)), act=RELU6, same=_is_same(net, x, kernel, rng))
+    return net.dw(x, kernel, stride=pick(rng, (1, 1, 2, 2, 3)), act=RELU6, same=_is_same(net, x, kernel, rng))
 
 
 def _dilated_depthwise(net: Layers, x: int, rng: Rng) -> int:
-    return net.dw(x, 3, dilation=_pick(rng, (2, 4)))
+    return net.dw(x, 3, dilation=pick(rng, (2, 4)))
 
 
 def _multiplied_depthwise(net: Layers, x: int, rng: Rng) -> int:
-    return net.dw(x, 3, times=_pick(rng, (2, 4, 8)), stride=_pick(rng, (1, 2)))
+    return net.dw(x, 3, times=pick(rng, (2, 4, 8)), stride=pick(rng, (1, 2)))
 
 
 def _transposed_conv(net: Layers, x: int, rng: Rng) -> int:
-    depth, kernel, stride = _pick(rng, (4, 8, 16, 32, 64)), _pick(rng, (2, 3, 4, 5)), _pick(rng, (1, 2, 2, 2))
+    depth, kernel, stride = pick(rng, (4, 8, 16, 32, 64)), pick(rng, (2, 3, 4, 5)), pick(rng, (1, 2, 2, 2))
     return net.tconv(x, depth, kernel, stride, same=bool(rng.random() < 0.6))
 
 
 def _dense(net: Layers, x: int, rng: Rng) -> int:
     elements = math.prod(net.shape(x))
-    flat = net.reshape(x, 1, elements) if rng.random() < 0.5 and elements < 6000 else _rows(net, x)
-    return _as_map(net, net.dense(flat, _pick(rng, (1, 4, 10, 32, 64, 100, 256))))
+    flat = net.reshape(x, 1, elements) if rng.random() < 0.5 and elements < 6000 else rows_of(net, x)
+    return as_map(net, net.dense(flat, pick(rng, (1, 4, 10, 32, 64, 100, 256))))
 
 
 def _matmul(net: Layers, x: int, rng: Rng) -> int:
-    _only(net, DType.INT8, DType.INT16)
-    rows = _rows(net, x)
+    only(net, DType.INT8, DType.INT16)
+    rows = rows_of(net, x)
     if rng.random() < 0.5:
         if net.shape(rows)[1] > 300:
-            raise _DoesNotFit
-        return _as_map(net, net.matmul(rows, rows, transposed=True))
-    return _as_map(net, net.matmul(net.transpose(rows, 0, 2, 1), rows))
+            raise DoesNotFit
+        return as_map(net, net.matmul(rows, rows, transposed=True))
+    return as_map(net, net.matmul(net.transpose(rows, 0, 2, 1), rows))
 
 
 def _attention(net: Layers, x: int, rng: Rng) -> int:
-    _only(net, DType.INT8)
-    y = net.conv(x, _pick(rng, (16, 32, 64)), 3, stride=2)
+    only(net, DType.INT8)
+    y = net.conv(x, pick(rng, (16, 32, 64)), 3, stride=2)
     if net.shape(y)[1] * net.shape(y)[2] > 220:
-        raise _DoesNotFit
-    return net.reshape(net.attention(_rows(net, y), _pick(rng, (1, 2, 4))), *net.shape(y))
+        raise DoesNotFit
+    return net.reshape(net.attention(rows_of(net, y), pick(rng, (1, 2, 4))), *net.shape(y))
 
 
 def _norm(net: Layers, x: int, rng: Rng) -> int:
-    _only(net, DType.INT8)
-    return net.reshape(net.norm(_rows(net, x)), *net.shape(x))
+    only(net, DType.INT8)
+    return net.reshape(net.norm(rows_of(net, x)), *net.shape(x))
 
 
 # -- windows and means
@@ -179,8 +151,8 @@ def _norm(net: Layers, x: int, rng: Rng) -> int:
 def _pool(kind: str, extents: tuple[int, ...]) -> Maker:
     def make(net: Layers, x: int, rng: Rng) -> int:
         _, height, width, _ = net.shape(x)
-        kernel = min(_pick(rng, extents), height, width)
-        return net.pool(x, kind, kernel, _pick(rng, (1, 2, 2, 3)), same=bool(rng.random() < 0.5))
+        kernel = min(pick(rng, extents), height, width)
+        return net.pool(x, kind, kernel, pick(rng, (1, 2, 2, 3)), same=bool(rng.random() < 0.5))
 
     return make
 
@@ -190,7 +162,7 @@ def _global_mean(net: Layers, x: int, rng: Rng) -> int:
 
 
 def _mean(net: Layers, x: int, rng: Rng) -> int:
-    return net.mean(x, _pick(rng, ((1,), (2,), (3,), (2, 3))), scale=0.01 if rng.random() < 0.5 else None)
+    return net.mean(x, pick(rng, ((1,), (2,), (3,), (2, 3))), scale=0.01 if rng.random() < 0.5 else None)
 
 
 def _reduce_max(net: Layers, x: int, rng: Rng) -> int:
@@ -200,7 +172,7 @@ def _reduce_max(net: Layers, x: int, rng: Rng) -> int:
 
 
 def _softmax(net: Layers, x: int, rng: Rng) -> int:
-    return net.reshape(net.softmax(_rows(net, x)), *net.shape(x))
+    return net.reshape(net.softmax(rows_of(net, x)), *net.shape(x))
 
 
 # -- two operands
@@ -217,7 +189,7 @@ def _operand(net: Layers, x: int, rng: Rng) -> int:
 
 
 def _add(net: Layers, x: int, rng: Rng) -> int:
-    return net.add(x, _operand(net, x, rng), _pick(rng, (NONE, RELU)))
+    return net.add(x, _operand(net, x, rng), pick(rng, (NONE, RELU)))
 
 
 def _sub(net: Layers, x: int, rng: Rng) -> int:
@@ -233,7 +205,7 @@ def _maximum(net: Layers, x: int, rng: Rng) -> int:
 
 
 def _squared_difference(net: Layers, x: int, rng: Rng) -> int:
-    _only(net, DType.INT8)
+    only(net, DType.INT8)
     y = net.conv(x, net.shape(x)[3], 1)
     return net.make("SQUARED_DIFFERENCE", [x, y], net.shape(x), at.SquaredDifferenceOptions())
 
@@ -243,22 +215,22 @@ def _squared_difference(net: Layers, x: int, rng: Rng) -> int:
 
 def _table(net: Layers, x: int, rng: Rng) -> int:
     kinds = ("LOGISTIC", "TANH", "LEAKY_RELU") + (("HARD_SWISH", "GELU", "RSQRT") if net.dtype is DType.INT8 else ())
-    kind = _pick(rng, kinds)
+    kind = pick(rng, kinds)
     return net.table(kind, net.make("RELU", [x], net.shape(x)) if kind == "RSQRT" else x)
 
 
 def _prelu(net: Layers, x: int, rng: Rng) -> int:
-    _only(net, DType.INT8)
+    only(net, DType.INT8)
     return net.prelu(x)
 
 
 def _rectifier(net: Layers, x: int, rng: Rng) -> int:
     kinds = ("RELU", "RELU6") if net.dtype is DType.INT16 else ("RELU", "RELU6", "RELU_N1_TO_1")
-    return net.make(_pick(rng, kinds), [x], net.shape(x))
+    return net.make(pick(rng, kinds), [x], net.shape(x))
 
 
 def _abs(net: Layers, x: int, rng: Rng) -> int:
-    _only(net, DType.INT8, DType.INT16)
+    only(net, DType.INT8, DType.INT16)
     return net.like("ABS", x)
 
 
@@ -270,17 +242,17 @@ def _quantize(net: Layers, x: int, rng: Rng) -> int:
 
 
 def _join(net: Layers, x: int, rng: Rng) -> int:
-    axis, count = _pick(rng, (1, 2, 3, 3, 3)), _pick(rng, (2, 3, 4))
-    depths = [net.shape(x)[3] if axis < 3 else _pick(rng, (4, 5, 8, 16, 17, 32)) for _ in range(count - 1)]
+    axis, count = pick(rng, (1, 2, 3, 3, 3)), pick(rng, (2, 3, 4))
+    depths = [net.shape(x)[3] if axis < 3 else pick(rng, (4, 5, 8, 16, 17, 32)) for _ in range(count - 1)]
     others = [net.conv(x, depth, 1) for depth in depths]
     return net.cat(x, *others, axis=axis) if rng.random() < 0.7 else net.cat(*others, x, axis=axis)
 
 
 def _split(net: Layers, x: int, rng: Rng) -> int:
-    axis = _pick(rng, (1, 2, 3, 3))
+    axis = pick(rng, (1, 2, 3, 3))
     count = next((count for count in (4, 3, 2) if net.shape(x)[axis] % count == 0), 0)
     if not count:
-        raise _DoesNotFit
+        raise DoesNotFit
     first, *others = (net.conv(part, 8, 1) for part in net.split(x, count, axis))
     for other in others:
         first = net.add(first, other)
@@ -291,7 +263,7 @@ def _strided_slice(net: Layers, x: int, rng: Rng) -> int:
     sizes = net.shape(x)[1:]
     begin = [int(rng.integers(0, max(1, size // 3))) for size in sizes]
     end = [max(first + 1, size - int(rng.integers(0, max(1, size // 3)))) for first, size in zip(begin, sizes, strict=True)]
-    return net.slice(x, [0, *begin], [1, *end], [1, *(_pick(rng, (1, 1, 2)) for _ in sizes)])
+    return net.slice(x, [0, *begin], [1, *end], [1, *(pick(rng, (1, 1, 2)) for _ in sizes)])
 
 
 def _pad(net: Layers, x: int, rng: Rng) -> int:
@@ -302,14 +274,14 @@ def _pad(net: Layers, x: int, rng: Rng) -> int:
 
 def _mirror_pad(net: Layers, x: int, rng: Rng) -> int:
     if min(net.shape(x)[1:3]) < 4:
-        raise _DoesNotFit
+        raise DoesNotFit
     rows, columns = (tuple(int(n) for n in rng.integers(0, 3, 2)) for _ in range(2))
     return net.pad(x, (0, 0), (rows[0], rows[1]), (columns[0], columns[1]), (0, 0), mirror=True)
 
 
 def _enlarged(net: Layers, x: int, rng: Rng) -> int:
     _, height, width, _ = net.shape(x)
-    times, way = _pick(rng, (2, 2, 2, 4, 8)), int(rng.integers(0, 4))
+    times, way = pick(rng, (2, 2, 2, 4, 8)), int(rng.integers(0, 4))
     if way == 3:
         corners = (height - 1) * times + 1, (width - 1) * times + 1
         return net.resize(x, *corners, align=True, nearest=bool(rng.random() < 0.4))
@@ -325,32 +297,32 @@ def _reshaped(net: Layers, x: int, rng: Rng) -> int:
     _, height, width, depth = net.shape(x)
     shapes = [(height * width, 1, depth), (width, height, depth), (1, height * width, depth)]
     shapes += [(height, width * 2, depth // 2)] * (depth % 2 == 0)
-    return net.reshape(x, 1, *_pick(rng, shapes))
+    return net.reshape(x, 1, *pick(rng, shapes))
 
 
 def _transpose(net: Layers, x: int, rng: Rng) -> int:
-    return net.transpose(x, *_pick(rng, ((0, 2, 1, 3), (0, 3, 1, 2), (0, 1, 3, 2), (0, 2, 3, 1), (0, 3, 2, 1))))
+    return net.transpose(x, *pick(rng, ((0, 2, 1, 3), (0, 3, 1, 2), (0, 1, 3, 2), (0, 2, 3, 1), (0, 3, 2, 1))))
 
 
 def _shuffle(net: Layers, x: int, rng: Rng) -> int:
     _, height, width, depth = net.shape(x)
     if depth % 2:
-        raise _DoesNotFit
+        raise DoesNotFit
     groups = net.reshape(x, 1, height, width, 2, depth // 2)
     return net.reshape(net.transpose(groups, 0, 1, 2, 4, 3), *net.shape(x))
 
 
 def _depth_to_space(net: Layers, x: int, rng: Rng) -> int:
-    _only(net, DType.INT8, DType.UINT8)
+    only(net, DType.INT8, DType.UINT8)
     if net.shape(x)[3] % 4:
-        raise _DoesNotFit
+        raise DoesNotFit
     return net.depth_to_space(x, 2)
 
 
 def _space_to_depth(net: Layers, x: int, rng: Rng) -> int:
-    _only(net, DType.INT8, DType.UINT8)
+    only(net, DType.INT8, DType.UINT8)
     if net.shape(x)[1] % 2 or net.shape(x)[2] % 2:
-        raise _DoesNotFit
+        raise DoesNotFit
     return net.space_to_depth(x, 2)
 
 
@@ -358,9 +330,9 @@ def _space_to_depth(net: Layers, x: int, rng: Rng) -> int:
 
 
 def _inverted_residual(net: Layers, x: int, rng: Rng) -> int:
-    depth, stride = net.shape(x)[3], _pick(rng, (1, 2))
-    wide = net.conv(x, depth * _pick(rng, (2, 4, 6)), 1, act=RELU6)
-    narrow = net.conv(net.dw(wide, _pick(rng, (3, 5)), stride=stride, act=RELU6), depth * stride, 1)
+    depth, stride = net.shape(x)[3], pick(rng, (1, 2))
+    wide = net.conv(x, depth * pick(rng, (2, 4, 6)), 1, act=RELU6)
+    narrow = net.conv(net.dw(wide, pick(rng, (3, 5)), stride=stride, act=RELU6), depth * stride, 1)
     return net.add(x, narrow) if stride == 1 else narrow
 
 
@@ -371,7 +343,7 @@ def _residual(net: Layers, x: int, rng: Rng) -> int:
 
 def _dense_block(net: Layers, x: int, rng: Rng) -> int:
     for _ in range(3):
-        x = net.cat(x, net.conv(x, _pick(rng, (8, 12, 16)), 3, act=RELU))
+        x = net.cat(x, net.conv(x, pick(rng, (8, 12, 16)), 3, act=RELU))
     return x
 
 
@@ -391,5 +363,5 @@ OPERATORS: dict[str, Maker] = {
     "MIRROR_PAD": _mirror_pad, "RESIZE by 2, 4 or 8": _enlarged, "RESIZE": _resized, "RESHAPE": _reshaped,
     "TRANSPOSE": _transpose, "channel shuffle": _shuffle, "DEPTH_TO_SPACE": _depth_to_space,
     "SPACE_TO_DEPTH": _space_to_depth, "inverted residual": _inverted_residual, "residual": _residual,
-    "dense block": _dense_block, "squeeze and excite": _squeeze_excite,
+    "dense block": _dense_block, "squeeze and excite": _squeeze_excite, **BLOCKS,
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -11,7 +12,7 @@ from npu.compiler.lower.activation_tables import Quantized
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import images
 from npu.compiler.lower.memory import constant_values
-from npu.compiler.lower.quantize import register_scale, rule_a
+from npu.compiler.lower.quantize import register_scale
 from npu.graph.graph import Op
 from npu.graph.permutation import side_by_side
 from npu.isa.operations import KernelWindow, PoolingMode, Rounding, Scale
@@ -25,48 +26,76 @@ _MAX_AREA = 1 << 16
 
 def lower_mean(builder: Builder, op: Op) -> None:
     """MEAN: the count is divided into the multiplier and cut off, as TFLite's QuantizedMeanOrSum does."""
-    _lower(builder, op, divided)
+    _lower(builder, op, lambda count: divided(_ratio(builder, op), count), Rounding.DOUBLE)
 
 
 def lower_sum(builder: Builder, op: Op) -> None:
-    """SUM between different quantizations; of int8 where the factor gives what the reference kernel's float32 does."""
+    """SUM between different quantizations; of int8 where a factor gives what the kernel's float32 does."""
     source, target = (builder.quantized(tensor) for tensor in (op.inputs[0], op.outputs[0]))
     if (source.scale, source.zero_point) == (target.scale, target.zero_point):
         raise builder.error(op, "input and output must differ in scale or zero point")
-    count = builder.tensor(op.inputs[0]).elements // builder.tensor(op.outputs[0]).elements
-    if source.element.is_signed and not _is_exact(source, target, count):
-        raise builder.error(op, "no factor must round a sum otherwise than the reference kernel's float32")
-    _lower(builder, op, lambda scale, _: scale)
+    if not source.element.is_signed:
+        _lower(builder, op, lambda _: _ratio(builder, op), Rounding.DOUBLE)
+        return
+
+    def factor(count: int) -> Scale:
+        scale = factor_of_sums(source, target, count)
+        if scale is None:
+            raise builder.error(op, "a factor must round every sum as float32 does, which none of 31 bits does here")
+        return scale
+
+    _lower(builder, op, factor, Rounding.NATURAL)
 
 
-def _is_exact(source: Quantized, target: Quantized, count: int) -> bool:
-    """Whether scaling in integers equals TFLite's in float32 for all sums of `count` values."""
-    if count * 256 > _MOST_SUMS:
-        return False
-    sums = np.arange(count * source.element.minimum, count * source.element.maximum + 1)
-    fixed = rule_a(sums - count * source.zero_point, float(source.scale) / float(target.scale))
+def _ratio(builder: Builder, op: Op) -> Scale:
+    return register_scale(float(builder.scale(op.inputs[0])) / float(builder.scale(op.outputs[0])))
+
+
+def factor_of_sums(source: Quantized, target: Quantized, count: int) -> Scale | None:
+    """The factor that rounds every sum of `count` values as TFLite's float32 does, the nearest to that of the scales.
+
+    What is wanted of a sum is the sum times the factor and a half, rounded down: that gives a least and a largest factor.
+    """
+    ratio, (least, most) = float(source.scale) / float(target.scale), _ends(target)
+    given = register_scale(ratio)
+    if not given.shift or (most - least) / ratio > _MOST_SUMS:
+        return None
+    first, last = (count * end for end in _ends(source))
+    first, last = max(first, math.floor((least - 1) / ratio)), min(last, math.ceil((most + 1) / ratio))
+    centred = np.arange(first, last + 1)  # beyond these the result is an end of the range
     scale = source.scale / target.scale
-    real = sums.astype(np.float32) * scale + np.float32(-source.zero_point) * scale * np.float32(count)
-    floating = round_away(real).astype(np.int64)
-    wanted, made = (target.saturated(values + target.zero_point) for values in (floating, fixed))
-    return np.array_equal(wanted, made)
+    sums, bias = centred + count * source.zero_point, np.float32(-source.zero_point) * scale * np.float32(count)
+    wanted = np.clip(round_away(sums.astype(np.float32) * scale + bias).astype(np.int64), least, most)
+    low = np.where(wanted > least, (2 * wanted - 1) << given.shift - 1, -_ANY)
+    high = np.where(wanted < most, ((2 * wanted + 1) << given.shift - 1) - 1, _ANY)
+    is_below, sizes = centred < 0, np.abs(centred)
+    low, high = np.where(is_below, -high, low), np.where(is_below, -low, high)
+    has_size = sizes > 0
+    smallest = int(np.max(-(-low[has_size] // sizes[has_size]), initial=0))
+    largest = int(np.min(high[has_size] // sizes[has_size], initial=_LARGEST_FACTOR))
+    return Scale(min(max(given.scale, smallest), largest), given.shift) if smallest <= largest else None
+
+
+def _ends(values: Quantized) -> tuple[int, int]:
+    return values.element.minimum - values.zero_point, values.element.maximum - values.zero_point
 
 
 _MOST_SUMS = 1 << 20
-"""Sums that are compared one by one."""
+"""Sums that are looked at one by one."""
+_ANY = 1 << 62
+_LARGEST_FACTOR = (1 << 31) - 1
 
 
-def _lower(builder: Builder, op: Op, factor: Callable[[Scale, int], Scale]) -> None:
+def _lower(builder: Builder, op: Op, factor: Callable[[int], Scale], rounding: Rounding) -> None:
     source, finish = op.inputs[0], builder.finish(op)
     ifm, kernel, out, batch = _windows(builder, op)
-    ratio = register_scale(float(builder.scale(source)) / float(builder.scale(op.outputs[0])))
-    scale = factor(ratio, kernel.height * kernel.width)
+    scale = factor(kernel.height * kernel.width)
 
     def pool() -> None:
         with builder.output_as(finish.tensor, out) as target:
             ofm = replace(target, zero_point=finish.zero_point, element=finish.element)
             for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
-                builder.pool(x, y, PoolingMode.AVERAGE, finish=finish, scale=scale, kernel=kernel, rounding=Rounding.DOUBLE)
+                builder.pool(x, y, PoolingMode.AVERAGE, finish=finish, scale=scale, kernel=kernel, rounding=rounding)
 
     def convolve() -> None:
         whole = builder.input(source, builder.zero_point(source))
@@ -74,7 +103,7 @@ def _lower(builder: Builder, op: Op, factor: Callable[[Scale, int], Scale]) -> N
         ones = StepWeights.unbiased(np.ones((1, 1, 1, depth), np.int16), scale)
         with builder.output_as(finish.tensor, (height, width, 1)) as target:
             ofm = replace(target, zero_point=finish.zero_point, element=finish.element)
-            builder.convolve(whole, ofm, ones, finish=finish)
+            builder.convolve(whole, ofm, ones, finish=finish, rounding=rounding)
 
     builder.make_cheapest([pool, convolve] if _is_over_channels(builder, op) else [pool])
 

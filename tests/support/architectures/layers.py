@@ -45,9 +45,9 @@ class Layers:
         return self.b.tensors[x].shape
 
     def scale(self, x: int) -> float:
-        return self._steps(x)["scale"]
+        return self.steps(x)["scale"]
 
-    def _steps(self, x: int) -> dict[str, Any]:
+    def steps(self, x: int) -> dict[str, Any]:
         """Scale and zero point of a tensor."""
         found = self.b.tensors[x].quantization
         assert found is not None
@@ -60,7 +60,7 @@ class Layers:
 
     def like(self, kind: str, x: int, shape: Sequence[int] | None = None, options: Any = None, more: Sequence[int] = ()) -> int:
         """An operator whose output has the scale of its input."""
-        return self.make(kind, [x, *more], shape or self.shape(x), options, **self._steps(x))
+        return self.make(kind, [x, *more], shape or self.shape(x), options, **self.steps(x))
 
     def signed(self, act: FusedActivation) -> dict[str, Any]:
         """Scale and zero point of a map after an activation."""
@@ -147,6 +147,30 @@ class Layers:
         """Depthwise and pointwise."""
         return self.conv(self.dw(x, k, stride=stride, act=act), depth, 1, act=act)
 
+    def matrix(self, rows: int, columns: int) -> int:
+        """Weights with one scale, as operators with a state have them."""
+        values = np.clip(np.round(self.rng.normal(0, 34, (rows, columns))), -127, 127)
+        return self.b.constant(values.astype(np.int8), scale=1 / (34 * math.sqrt(columns)), zero_point=0)
+
+    def lstm(self, x: int, units: int, *, time_major: bool = False) -> int:
+        """UNIDIRECTIONAL_SEQUENCE_LSTM with state in int8 and cells in int16."""
+        features = self.shape(x)[2]
+        gates = [self.matrix(units, size) for size in (features,) * 4 + (units,) * 4]
+        biases: list[int | None] = []
+        for gate, weights in enumerate(gates[:4]):
+            found = self.scale(x) * self.scale(weights)
+            values = self.rng.normal(gate == 1, 0.2, units) / found  # the forget gate starts open
+            biases.append(self.b.constant(values.astype(np.int32), scale=found, zero_point=0))
+        state = self.b.variable((1, units), DType.INT8, scale=1 / 128)
+        cell = self.b.variable((1, units), DType.INT16, scale=2.0**-11)
+        made = self.b.tensor((*self.shape(x)[:2], units), DType.INT8, scale=1 / 128)
+        between = [self.b.tensor((1,), DType.INT16, scale=2.0**-12) for _ in range(4)]
+        between.append(self.b.tensor((1,), DType.INT8, scale=1 / 128))
+        options = at.UnidirectionalSequenceLSTMOptions(FusedActivation.TANH, 10.0, 0.0, time_major)
+        inputs = [x, *gates, None, None, None, *biases, None, None, state, cell, None, None, None, None]
+        self.b.multi_op("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [made], attributes=options, intermediates=between)
+        return made
+
     # -- maps
 
     def pool(self, x: int, kind: str = "MAX", k: Pair = 2, stride: Pair | None = None, *, same: bool = False) -> int:
@@ -163,7 +187,7 @@ class Layers:
         """MEAN with the scale of its input, or one that is given; it has a sign where its input has one."""
         shape = self.shape(x)
         kept = [1 if axis in axes else size for axis, size in enumerate(shape) if keep or axis not in axes]
-        steps = self._steps(x) | ({"scale": scale} if scale else {})
+        steps = self.steps(x) | ({"scale": scale} if scale else {})
         return self.make("MEAN", [x, self.ints(*axes)], kept, at.ReducerOptions(keep_dims=keep), **steps)
 
     def resize(self, x: int, height: int, width: int, *, nearest: bool = False, half: bool = False, align: bool = False) -> int:
@@ -185,15 +209,15 @@ class Layers:
 
     def cat(self, *inputs: int, axis: int = 3) -> int:
         """Joined maps; those of other scales than the first one are requantized, as converters do."""
-        shape, steps = list(self.shape(inputs[0])), self._steps(inputs[0])
+        shape, steps = list(self.shape(inputs[0])), self.steps(inputs[0])
         shape[axis] = sum(self.shape(x)[axis] for x in inputs)
-        same = [x if self._steps(x) == steps else self.make("QUANTIZE", [x], self.shape(x), **steps) for x in inputs]
+        same = [x if self.steps(x) == steps else self.make("QUANTIZE", [x], self.shape(x), **steps) for x in inputs]
         return self.make("CONCATENATION", same, shape, at.ConcatenationOptions(axis), **steps)
 
     def split(self, x: int, parts: int, axis: int = 3) -> list[int]:
         shape = list(self.shape(x))
         shape[axis] //= parts
-        made = [self.b.tensor(shape, self.dtype, **self._steps(x)) for _ in range(parts)]
+        made = [self.b.tensor(shape, self.dtype, **self.steps(x)) for _ in range(parts)]
         self.b.multi_op("SPLIT", [self.ints(axis), x], made, attributes=at.SplitOptions(parts))
         return made
 
@@ -286,14 +310,14 @@ class Layers:
         return self.add(self.mul(self.mul(centred, inverse), self.const(self.shape(x)[-1])), self.const(self.shape(x)[-1]))
 
     def attention(self, x: int, heads: int) -> int:
-        """Self attention over (1, positions, depth)."""
-        _, positions, depth = self.shape(x)
+        """Self attention over (batches, positions, depth)."""
+        batches, positions, depth = self.shape(x)
         size = depth // heads
         query, key, value = (
-            self.transpose(self.reshape(self.dense(x, depth), 1, positions, heads, size), 0, 2, 1, 3) for _ in range(3)
+            self.transpose(self.reshape(self.dense(x, depth), batches, positions, heads, size), 0, 2, 1, 3) for _ in range(3)
         )
         mixed = self.matmul(self.softmax(self.matmul(query, key, transposed=True)), value)
-        return self.dense(self.reshape(self.transpose(mixed, 0, 2, 1, 3), 1, positions, depth), depth)
+        return self.dense(self.reshape(self.transpose(mixed, 0, 2, 1, 3), batches, positions, depth), depth)
 
     def _binary(self, kind: str, x: int, y: int, options: Any, act: FusedActivation) -> int:
         return self.make(kind, [x, y], np.broadcast_shapes(self.shape(x), self.shape(y)), options, **self.signed(act))
@@ -303,7 +327,8 @@ class Layers:
     ) -> tuple[int, ...]:
         sizes = self.shape(x)[1:3]
         lost = [0 if same else (extent - 1) * far for extent, far in zip(kernel, dilations, strict=True)]
-        return 1, *(-(-(size - less) // step) for size, less, step in zip(sizes, lost, strides, strict=True))
+        windows = (-(-(size - less) // step) for size, less, step in zip(sizes, lost, strides, strict=True))
+        return self.shape(x)[0], *windows
 
 
 def _pair(value: Pair) -> tuple[int, int]:

@@ -25,11 +25,11 @@ class _Restored(Layers):
     def token(self, x: int) -> int:
         """A constant position with the scale of a sequence."""
         values = self.rng.integers(-100, 100, (1, 1, self.shape(x)[2]))
-        return self.b.constant(values.astype(np.int8), **self._steps(x))
+        return self.b.constant(values.astype(np.int8), **self.steps(x))
 
     def limit(self, x: int, value: float) -> int:
         """A constant with the scale of a map."""
-        steps = self._steps(x)
+        steps = self.steps(x)
         stored = round(value / steps["scale"]) + steps["zero_point"]
         return self.b.constant(np.array(stored, np.int8), **steps)
 

@@ -24,30 +24,6 @@ class _Signals(Layers):
     def signed(self, act: FusedActivation) -> dict[str, Any]:
         return super().signed(act) | ({} if act is RELU6 else {"scale": self.reach / 129})
 
-    def matrix(self, rows: int, columns: int) -> int:
-        """Weights with one scale, as operators with a state have them."""
-        values = np.clip(np.round(self.rng.normal(0, 34, (rows, columns))), -127, 127)
-        return self.b.constant(values.astype(np.int8), scale=1 / (34 * math.sqrt(columns)), zero_point=0)
-
-    def lstm(self, x: int, units: int, *, time_major: bool = False) -> int:
-        """UNIDIRECTIONAL_SEQUENCE_LSTM with state in int8 and cells in int16."""
-        features = self.shape(x)[2]
-        gates = [self.matrix(units, size) for size in (features,) * 4 + (units,) * 4]
-        biases: list[int | None] = []
-        for gate, weights in enumerate(gates[:4]):
-            found = self.scale(x) * self.scale(weights)
-            values = self.rng.normal(gate == 1, 0.2, units) / found  # the forget gate starts open
-            biases.append(self.b.constant(values.astype(np.int32), scale=found, zero_point=0))
-        state = self.b.variable((1, units), DType.INT8, scale=1 / 128)
-        cell = self.b.variable((1, units), DType.INT16, scale=2.0**-11)
-        made = self.b.tensor((*self.shape(x)[:2], units), DType.INT8, scale=1 / 128)
-        between = [self.b.tensor((1,), DType.INT16, scale=2.0**-12) for _ in range(4)]
-        between.append(self.b.tensor((1,), DType.INT8, scale=1 / 128))
-        options = at.UnidirectionalSequenceLSTMOptions(FusedActivation.TANH, 10.0, 0.0, time_major)
-        inputs = [x, *gates, None, None, None, *biases, None, None, state, cell, None, None, None, None]
-        self.b.multi_op("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [made], attributes=options, intermediates=between)
-        return made
-
     def svdf(self, x: int, units: int, memory: int, rank: int = 1) -> int:
         """A filter over features, then one over the newest steps, which are the state."""
         filters, kept, moved = units * rank, 2.6e-4, 4.7e-4
@@ -66,7 +42,7 @@ class _Signals(Layers):
         """Unrolled steps along dimension 1 that share their weights; the states joined, and the last one."""
         _, times, places, _ = self.shape(x)
         units = self.shape(state)[2]
-        weights, kept = self.weights(state, (3 * units, units), 0), self._steps(state)
+        weights, kept = self.weights(state, (3 * units, units), 0), self.steps(state)
         one = self.b.constant(np.full(1, 127, np.int8), scale=1 / 255, zero_point=-128)
         share, states = {"scale": 1 / 256, "zero_point": -128}, []
         for step in self.split(self.dense(x, 3 * units), times, axis=1):

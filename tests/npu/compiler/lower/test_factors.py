@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import npu
+from npu.compiler.lower.activation_tables import Quantized
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.convolution import _fully_connected_factors, channel_factors
 from npu.compiler.lower.fusions import Fusions
-from npu.compiler.lower.mean import divided
+from npu.compiler.lower.mean import divided, factor_of_sums
 from npu.compiler.lower.quantize import activation_range, register_scale
 from npu.compiler.lower.rooms import Rooms
 from npu.graph import attributes as at
@@ -21,7 +22,7 @@ from npu.hardware.catalogue import load_variant
 from npu.isa.decode import decode
 from npu.isa.operations import INT8, Elementwise, Scale
 from npu.numerics.rounding import saturating_rounding_doubling_high_mul
-from npu.numerics.scaling import round_half_away
+from npu.numerics.scaling import round_away, round_half_away
 from npu.tflite.writer import write_model
 from sim.container import jobs_of
 
@@ -104,3 +105,37 @@ def test_a_product_of_maps_combines_its_three_scales_in_float32() -> None:
     (job,) = jobs_of(npu.load(compiled))
     (product,) = [item.operation for item in decode(job.payload.words, variant) if isinstance(item.operation, Elementwise)]
     assert product.scale == single
+
+
+@pytest.mark.parametrize("count", [1, 2, 9, 40, 192, 512, 2048])
+def test_the_factor_of_sums_rounds_every_sum_as_float32_does(count: int) -> None:
+    rng = np.random.default_rng(count)
+    given = [
+        (F32(rng.uniform(0.01, 0.05)), F32(rng.uniform(0.02, 0.4)), *rng.integers(-128, 128, 2).tolist()) for _ in range(25)
+    ]
+    factors = [factor_of_sums(Quantized(a, x, INT8), Quantized(b, y, INT8), count) for a, b, x, y in given]
+    assert sum(factor is None for factor in factors) <= (15 if count > 1000 else 8)
+    for (scale, out_scale, zero, out_zero), factor in zip(given, factors, strict=True):
+        if factor is None:
+            continue
+        sums, ratio = np.arange(-128 * count, 127 * count + 1), scale / out_scale
+        real = sums.astype(F32) * ratio + F32(-zero) * ratio * F32(count)
+        made = ((sums - count * zero) * factor.scale + (1 << factor.shift - 1)) >> factor.shift
+        wanted = np.clip(round_away(real).astype(np.int64) + out_zero, -128, 127)
+        np.testing.assert_array_equal(np.clip(made + out_zero, -128, 127), wanted)
+
+
+def test_a_factor_of_sums_moves_where_that_of_the_scales_is_wrong_and_none_is_given_where_none_is_right() -> None:
+    rng, moved, none = np.random.default_rng(3), 0, 0
+    for _ in range(60):
+        scale, out_scale, zero = F32(rng.uniform(0.01, 0.05)), F32(rng.uniform(0.1, 0.4)), int(rng.integers(-128, 128))
+        factor = factor_of_sums(Quantized(scale, zero, INT8), Quantized(out_scale, 0, INT8), 1024)
+        none += factor is None
+        moved += factor is not None and factor != register_scale(float(scale) / float(out_scale))
+    assert moved > 0
+    assert none > 0
+
+
+@pytest.mark.parametrize("ratio", [1e-6, 2.0**30])
+def test_no_factor_of_sums_is_looked_for_between_scales_far_apart(ratio: float) -> None:
+    assert factor_of_sums(Quantized(F32(ratio), 0, INT8), Quantized(F32(1), 0, INT8), 8) is None
