@@ -173,7 +173,7 @@ class StepEstimates:
         if known is None:
             known = self._described[facts] = self._cycles_and_reads(_problem(facts))
         cycles, reads = known
-        read = reads * step.weights.values.size / self._read if isinstance(step, ConvolutionStep) else 0.0
+        read = reads * density * step.weights.values.size / self._read if isinstance(step, ConvolutionStep) else 0.0
         return cycles + max(read - cycles, 0.0) * self._exposed + JOB_CYCLES
 
     def _cycles_and_reads(self, problem: BlockProblem) -> tuple[float, int]:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, StepWeights, Storage, View
+from npu.compiler.layout import choose_layouts
 from npu.compiler.lower.activation_tables import ELEMENTS, Quantized, as_bytes, joined, result_of
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.fusions import Fusions
@@ -287,10 +288,14 @@ class Builder:
     def make_cheapest(self, ways: Sequence[Callable[[], None]]) -> None:
         """Append the steps of the way, of several that compute the same, which takes the fewest cycles by the estimate."""
         if (estimates := self.estimates) is not None and len(ways) > 1:
-            layouts = defaultdict[Storage, Layout](lambda: Layout.NHWC)  # as maps of few channels are
 
-            def cycles(step: Step) -> float:
-                return STEP_CYCLES + min(estimates((form,), layouts=layouts) for form in shape_forms(step, layouts))
+            def price(steps: Sequence[Step]) -> float:
+                layouts = defaultdict(lambda: Layout.NHWC, choose_layouts(steps))  # those of copies at the boundary
+
+                def cycles(step: Step) -> float:
+                    return STEP_CYCLES + min(estimates((form,), layouts=layouts) for form in shape_forms(step, layouts))
+
+                return self._price(steps, cycles)
 
             before, tried = self._steps, list[list[Step]]()
             for make in ways:
@@ -298,7 +303,7 @@ class Builder:
                 make()
                 if not (tried and self.keeps_maps and _bytes_between(self._steps) > _bytes_between(tried[0])):
                     tried.append(self._steps)
-            self._steps = before + min(tried, key=lambda steps: self._price(steps, cycles))
+            self._steps = before + min(tried, key=price)
         else:
             ways[0]()
 
