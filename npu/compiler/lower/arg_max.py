@@ -10,7 +10,7 @@ from npu.compiler.lower.geometry import crop
 from npu.compiler.lower.parts import parts_with_room
 from npu.compiler.lower.reduction import largest_of_channels
 from npu.graph.graph import Op
-from npu.isa.operations import IDENTITY, INT16, INT32, ElementwiseMode, Rounding
+from npu.isa.operations import IDENTITY, INT16, INT32, Rounding
 from npu.isa.rules import MAX_EXTENT
 from npu.records import replace
 
@@ -21,28 +21,29 @@ MAX_DEPTH = 128
 def lower_arg_max(builder: Builder, op: Op) -> None:
     """128 * value + 127 - channel of every channel, their maximum, and 127 less its low bits. The first of equals wins.
 
-    A result of 64 bits is two words, of which the high one is 0.
+    A result of 64 bits is two words, of which the high one is 0: they are made side by side with 16 bits each.
     """
     x = builder.input(op.inputs[0])
     height, width, depth = x.shape
     words = builder.tensor(op.outputs[0]).dtype.bits // INT32.bits
     with builder.output_as(op.outputs[0], (height, width, words)) as y:
-        for part in parts_with_room(builder, x, INT16.bytes * (depth + 2), MAX_EXTENT):
+        for part in parts_with_room(builder, x, INT16.bytes * (depth + 1 + words), MAX_EXTENT):
             (row, column, _), (rows, columns, _) = part.offset, part.shape
-            low, *high = (crop(y, (row, column, word), (rows, columns, 1)) for word in range(words))
-            _find(builder, crop(x, part.offset, part.shape), low)
-            for zeros in high:
-                builder.elementwise(ElementwiseMode.MUL, low, zeros, 0)
+            _find(builder, crop(x, part.offset, part.shape), crop(y, (row, column, 0), (rows, columns, words)))
 
 
 def _find(builder: Builder, x: View, y: View) -> None:
     height, width, depth = x.shape
+    positions, words = height * width, y.shape[2]
     keys = builder.temporary("keys", x.shape, INT16)
     builder.convolve(x, keys, _weights(depth), rounding=Rounding.NATURAL, is_depthwise=True)
-    largest = builder.temporary("largest", (height * width, 1, 1), INT16)
+    largest = builder.temporary("largest", (positions, 1, 1), INT16)
     largest_of_channels(builder, keys, largest)
-    index = builder.temporary("index", largest.shape, INT16)
-    builder.point(largest, index, lut=_low_bits())
+    index = builder.temporary("index", (positions, 1, words), INT16)
+    low, *high = (crop(index, (0, 0, word), largest.shape) for word in range(words))
+    for zeros in high:
+        builder.fill(largest, zeros, 0)
+    builder.point(largest, low, lut=_low_bits())
     builder.widen(builder.reshaped(index, y.shape), y)
 
 
