@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from npu.compiler.goal import Goal
-from npu.compiler.lower.late_joins import Joins
+from npu.compiler.lower.late_joins import JOINING, Joins
 from npu.compiler.memory import arena_budget, is_hopeless
 from npu.compiler.passes.assign_layouts import assign_layouts
 from npu.compiler.passes.assign_memories import assign_memories
@@ -77,7 +77,7 @@ def run_passes(state: State, observers: tuple[Observer, ...] = ()) -> State:
         return settled
     if state.goal is Goal.PERFORMANCE:
         settled = min(settled, _run_until_settled(_anew(state, Goal.SIZE), observers), key=_excess)
-    has_joins = any(op.kind == "CONCATENATION" for graph in state.model.graphs for op in graph.ops)
+    has_joins = any(op.kind in JOINING for graph in state.model.graphs for op in graph.ops)
     if has_joins and (exceeds_budget(settled) or _moved(settled)):
         late = _run_until_settled(replace(_anew(state, Goal.SIZE), joins=Joins.LATE), observers)
         is_over, cost = _excess(settled)

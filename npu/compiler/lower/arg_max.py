@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from npu.compiler.ir import StepWeights, View
@@ -10,7 +12,7 @@ from npu.compiler.lower.geometry import crop
 from npu.compiler.lower.parts import parts_with_room
 from npu.compiler.lower.reduction import largest_of_channels
 from npu.graph.graph import Op
-from npu.isa.operations import IDENTITY, INT16, INT32, Rounding
+from npu.isa.operations import IDENTITY, INT16, INT32, ElementwiseMode, Rounding
 from npu.isa.rules import MAX_EXTENT
 from npu.records import replace
 
@@ -21,7 +23,7 @@ MAX_DEPTH = 128
 def lower_arg_max(builder: Builder, op: Op) -> None:
     """128 * value + 127 - channel of every channel, their maximum, and 127 less its low bits. The first of equals wins.
 
-    A result of 64 bits is two words, of which the high one is 0: they are made side by side with 16 bits each.
+    A result of 64 bits is two words, of which the high one is 0.
     """
     x = builder.input(op.inputs[0])
     height, width, depth = x.shape
@@ -33,17 +35,31 @@ def lower_arg_max(builder: Builder, op: Op) -> None:
 
 
 def _find(builder: Builder, x: View, y: View) -> None:
-    height, width, depth = x.shape
-    positions, words = height * width, y.shape[2]
     keys = builder.temporary("keys", x.shape, INT16)
-    builder.convolve(x, keys, _weights(depth), rounding=Rounding.NATURAL, is_depthwise=True)
-    largest = builder.temporary("largest", (positions, 1, 1), INT16)
+    builder.convolve(x, keys, _weights(x.shape[2]), rounding=Rounding.NATURAL, is_depthwise=True)
+    ways = (_write_words_apart, _write_words_together)[: y.shape[2]]
+    builder.make_cheapest([partial(write, builder, keys, y) for write in ways])
+
+
+def _write_words_apart(builder: Builder, keys: View, y: View) -> None:
+    height, width, words = y.shape
+    low, *high = (crop(y, (0, 0, word), (height, width, 1)) for word in range(words))
+    largest, index = (builder.temporary(name, (height * width, 1, 1), INT16) for name in ("largest", "index"))
     largest_of_channels(builder, keys, largest)
-    index = builder.temporary("index", (positions, 1, words), INT16)
-    low, *high = (crop(index, (0, 0, word), largest.shape) for word in range(words))
+    builder.point(largest, index, lut=_low_bits())
+    builder.widen(builder.reshaped(index, low.shape), low)
     for zeros in high:
-        builder.fill(largest, zeros, 0)
-    builder.point(largest, low, lut=_low_bits())
+        builder.elementwise(ElementwiseMode.MUL, low, zeros, 0)
+
+
+def _write_words_together(builder: Builder, keys: View, y: View) -> None:
+    """Both words side by side with 16 bits each, then all at once: a slow memory gets one piece."""
+    height, width, words = y.shape
+    index = builder.temporary("index", (height * width, 1, words), INT16)
+    low, high = (crop(index, (0, 0, word), (height * width, 1, 1)) for word in range(words))
+    largest_of_channels(builder, keys, low)
+    builder.fill(low, high, 0)
+    builder.point(low, low, lut=_low_bits())
     builder.widen(builder.reshaped(index, y.shape), y)
 
 

@@ -8,8 +8,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from npu.compiler.lower.activation_tables import VALUES
-from npu.compiler.lower.geometry import Box, concatenation_boxes, fold_shape, needed_after, pad_amounts, padding_before
-from npu.compiler.lower.late_joins import Joins, all_but_last, early_parts
+from npu.compiler.lower.geometry import (
+    Box,
+    concatenation_boxes,
+    fold_shape,
+    joined_shapes,
+    needed_after,
+    pad_amounts,
+    padding_before,
+)
+from npu.compiler.lower.late_joins import JOINING, Joins, all_but_last, early_parts
 from npu.compiler.lower.pair_tables import PAIRS, is_pair
 from npu.compiler.lower.tensor_lives import TensorLives
 from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding
@@ -312,13 +320,12 @@ def _nest_tensors(uses: _Uses, apart: frozenset[int]) -> dict[int, Nest]:
     nest: dict[int, Nest] = {}
     for index in reversed(uses.ops):
         op = uses.graph.ops[index]
-        options = op.attributes
-        if isinstance(options, ConcatenationOptions):
-            if options.fused_activation_function is FusedActivation.NONE and index not in apart:
+        if op.kind in JOINING:
+            if _is_plain_join(op) and index not in apart:
                 _nest_join(uses, op, nest)
         elif op.kind in _PADS and index not in apart:
             _nest_padded(uses, op, nest)
-        elif op.kind in VIEWS and op.outputs[0] in uses.outputs and _can_move(uses, op.inputs[0], nest):
+        elif op.kind in VIEWS and op.outputs[0] in uses.outputs and _can_move(uses, op.inputs[0], nest, is_whole=True):
             nest[op.inputs[0]] = Nest(op.outputs[0], None)
     return nest
 
@@ -326,7 +333,7 @@ def _nest_tensors(uses: _Uses, apart: frozenset[int]) -> dict[int, Nest]:
 def _copied_parts(uses: _Uses, nest: Mapping[int, Nest], carrier: Mapping[int, int], mode: Joins) -> set[int]:
     """The inputs of joins that are copied, so that their results need not be there long before."""
     graph = uses.graph
-    joins = {op.outputs[0]: op.inputs for op in map(graph.ops.__getitem__, uses.ops) if op.kind == "CONCATENATION"}
+    joins = {op.outputs[0]: op.inputs for op in map(graph.ops.__getitem__, uses.ops) if op.kind in JOINING}
     inside = {
         out: [part for part in dict.fromkeys(parts) if part in nest and nest[part].parent == out]
         for out, parts in joins.items()
@@ -353,12 +360,16 @@ def _nest_join(uses: _Uses, op: Op, nest: dict[int, Nest]) -> None:
             nest[tensor] = Nest(op.outputs[0], boxes[0].offset)
 
 
+def _is_plain_join(op: Op) -> bool:
+    """Whether it does nothing but put its inputs side by side."""
+    options = op.attributes
+    return not isinstance(options, ConcatenationOptions) or options.fused_activation_function is FusedActivation.NONE
+
+
 def _parts_of(uses: _Uses, op: Op) -> Iterator[tuple[int, list[Box]]]:
     """The inputs of a join with the boxes of its output in which they lie."""
-    assert isinstance(op.attributes, ConcatenationOptions)
-    output = uses.graph.tensors[op.outputs[0]].shape
-    shapes = [uses.graph.tensors[tensor].shape for tensor in op.inputs]
-    boxes = concatenation_boxes(output, op.attributes.axis % len(output), shapes)
+    axis, shapes = joined_shapes(uses.graph, op)
+    boxes = concatenation_boxes(uses.graph.tensors[op.outputs[0]].shape, axis, shapes)
     return zip(op.inputs, boxes, strict=True)
 
 
@@ -378,13 +389,13 @@ def _nest_padded(uses: _Uses, op: Op, nest: dict[int, Nest]) -> None:
         nest[op.inputs[0]] = Nest(op.outputs[0], before)
 
 
-def _can_move(uses: _Uses, tensor: int, nest: Mapping[int, Nest]) -> bool:
-    """Whether a tensor has a storage of its own that may be put elsewhere."""
+def _can_move(uses: _Uses, tensor: int, nest: Mapping[int, Nest], *, is_whole: bool = False) -> bool:
+    """Whether a tensor has a storage of its own that may be put elsewhere: that of PACK only if that is a whole map."""
     producer = uses.producer.get(tensor)
     if producer is None or tensor in uses.outputs or tensor in nest:
         return False
     op = uses.graph.ops[producer]
-    return op.kind != "PACK" and not _is_view(uses.graph, op)
+    return (is_whole or op.kind != "PACK") and not _is_view(uses.graph, op)
 
 
 def _is_view(graph: Graph, op: Op) -> bool:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from npu.compiler.ir import View
+from npu.graph.attributes import ConcatenationOptions, PackOptions
 from npu.graph.graph import Graph, Op
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
@@ -52,6 +53,14 @@ def concatenation_boxes(output: Sequence[int], axis: int, inputs: Sequence[Seque
         boxes.append(box(offset, shape, output))
         position += shape[axis]
     return boxes
+
+
+def joined_shapes(graph: Graph, op: Op) -> tuple[int, list[tuple[int, ...]]]:
+    """The axis along which the inputs of a join lie one behind the other, and their shapes; PACK gives them an axis of 1."""
+    options, shapes = op.attributes, [tuple(graph.tensors[tensor].shape) for tensor in op.inputs]
+    assert isinstance(options, ConcatenationOptions | PackOptions)
+    axis = options.axis % len(graph.tensors[op.outputs[0]].shape)
+    return axis, [(*one[:axis], 1, *one[axis:]) for one in shapes] if isinstance(options, PackOptions) else shapes
 
 
 def as_shape(extents: Sequence[int]) -> MapShape:

@@ -11,6 +11,8 @@ from enum import Enum
 
 from npu.compiler.lower.tensor_lives import TensorLives
 
+JOINING = frozenset({"CONCATENATION", "PACK"})
+"""The operators whose inputs lie side by side in their result."""
 _WORTH = 0.97
 """Of the peak, what copying the inputs of one more join leaves at most."""
 _MOST_JOINS = 24

@@ -18,9 +18,10 @@ from npu.compiler.lower.geometry import (
     crop,
     fold_shape,
     images,
+    joined_shapes,
     pad_amounts,
 )
-from npu.graph.attributes import ConcatenationOptions, PackOptions, StridedSliceOptions, UnpackOptions
+from npu.graph.attributes import StridedSliceOptions, UnpackOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
 from npu.graph.shapes.parts import strided_index
@@ -30,27 +31,15 @@ from npu.machine.rules import ceil_div
 from npu.records import replace
 
 
-def lower_concatenation(builder: Builder, op: Op) -> None:
-    """CONCATENATION: inputs that could be written in place have been; the others are copied."""
-    options = op.attributes
-    assert isinstance(options, ConcatenationOptions)
-    _join(builder, op, options.axis, [builder.tensor(t).shape for t in op.inputs])
+def lower_join(builder: Builder, op: Op) -> None:
+    """CONCATENATION, PACK: inputs that could be written in place have been; the others are copied.
 
-
-def lower_pack(builder: Builder, op: Op) -> None:
-    """PACK: a concatenation along a new dimension."""
-    options = op.attributes
-    assert isinstance(options, PackOptions)
-    output = builder.tensor(op.outputs[0]).shape
-    axis = options.axis % len(output)
-    _join(builder, op, axis, [(*output[:axis], 1, *output[axis + 1 :])] * len(op.inputs))
-
-
-def _join(builder: Builder, op: Op, axis: int, shapes: Sequence[Sequence[int]]) -> None:
-    """Put inputs of `shapes` side by side; uint8 ones of another quantization go through a table, as the reference rescales."""
+    uint8 ones of another quantization go through a table, as the reference rescales.
+    """
+    axis, shapes = joined_shapes(builder.graph, op)
     own, finish = op.outputs[0], builder.finish(op)
     output = builder.tensor(own)
-    whole, parts = _joined_boxes(builder, finish.tensor, axis % len(output.shape), shapes)
+    whole, parts = _joined_boxes(builder, finish.tensor, axis, shapes)
     placed: set[int] = set()
     for tensor, boxes in zip(op.inputs, parts, strict=True):
         nest = builder.fusions.nest.get(tensor)

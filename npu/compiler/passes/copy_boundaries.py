@@ -27,6 +27,9 @@ from npu.machine.port_rates import port_rate
 _CACHE_SHARE = 2
 """A copy of an input takes at most one part in so many of the fast memory: copies of constants need the rest."""
 
+_MUCH = 0.05
+"""The part of all cycles that a copy which takes the room of others must save."""
+
 _SLICE_DEPTH = 32
 """Channels that a block of a convolution is taken to have: those of a slice of its weights."""
 
@@ -65,23 +68,30 @@ class _BoundaryCopies:
     def _chosen(
         self, graph: GraphState, find: Callable[[Program, MemoryMode], Iterable[Storage]], copied: _Copied
     ) -> GraphState:
-        """The graph with all copies of a kind that save cycles, if they find room; else with those that do one by one."""
+        """The graph with all copies of a kind that save cycles, if they find room; else with those that do one by one.
+
+        A copy that saves much of all cycles may take the room that is left to copies of constants.
+        """
         programs = [(number, node.program) for number, node in enumerate(graph.nodes) if node.program]
         candidates = [(number, one) for number, program in programs for one in find(program, self._mode)]
-        worth = [(number, one) for number, one in candidates if self._saved(graph, number, one, copied) > 0]
+        worth = [(number, one, saved) for number, one in candidates if (saved := self._saved(graph, number, one, copied)) > 0]
         if not worth:
             return graph
         far, cost = _far_maps(graph), self._cost(graph)
         if self._goal is Goal.PERFORMANCE:
             together = graph
-            for number, one in worth:
+            for number, one, _ in worth:
                 together = _with_copy(together, number, one, copied)
             if _far_maps(together) <= far:
                 return together
-        for number, one in worth:
+        for number, one, saved in worth:
             changed = _with_copy(graph, number, one, copied)
+            changed_cost, changed_far = self._cost(changed), _far_maps(changed)
+            if not changed_far <= far and saved > _MUCH * self._cycles(graph):
+                changed = replace(changed, room=self._mode.arena_cache_bytes)
+                changed_far = _far_maps(changed)
             # with more in the arena than before, it is the copy, or a map that makes room for it
-            if (changed_cost := self._cost(changed)) <= cost and (changed_far := _far_maps(changed)) <= far:
+            if changed_cost <= cost and changed_far <= far:
                 graph, far, cost = changed, changed_far, changed_cost
         return graph
 
@@ -114,8 +124,11 @@ class _BoundaryCopies:
         """For SIZE, the bytes of all maps times the cycles of all steps; otherwise all that saves cycles costs nothing."""
         if self._goal is not Goal.SIZE:
             return 0.0
-        cycles = sum(self._estimates(node.steps) for node in graph.nodes)
-        return cycles * (graph.visible_bytes + hidden_peak(graph.graph, graph.nodes, graph.layouts))
+        return self._cycles(graph) * (graph.visible_bytes + hidden_peak(graph.graph, graph.nodes, graph.layouts))
+
+    def _cycles(self, graph: GraphState) -> float:
+        """Those of all steps by the estimate, in the usual layouts."""
+        return sum(self._estimates(node.steps) for node in graph.nodes)
 
 
 def _with_copy(graph: GraphState, number: int, storage: Storage, copied: _Copied) -> GraphState:

@@ -7,6 +7,7 @@ import pytest
 
 import npu
 from npu.compiler.goal import Goal
+from npu.graph import attributes as at
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph, Model, Op
 from npu.hardware.choice import Hardware
@@ -95,6 +96,16 @@ def test_an_output_does_not_take_the_place_of_a_map_in_between() -> None:
     content = net.finish(both, net.conv(both, 8, 3))
     hardware = Hardware("ethos-u65-256", arena_cache_bytes=40960)
     assert all(isinstance(kernel, Convolution) for kernel in kernels(content, hardware))
+
+
+def test_an_output_takes_the_room_of_copies_of_constants_where_that_saves_much() -> None:
+    """Three maps of 92 KB fill the fast memory but for 15 KB."""
+    net = Layers(1)
+    x = net.conv(net.input(62, 62, 24), 24, 3)
+    y, shape = net.like("RELU", x), (1, 62, 2, 62, 24)
+    packed = net.like("PACK", x, shape, at.PackOptions(2, 2), [y])
+    made = kernels(net.finish(net.reshape(packed, 1, 62, 124, 24), net.conv(x, 8, 3)), Hardware("ethos-u65-256"))
+    assert [kernel.ofm.region for kernel in made].count(Region.ARENA) == 2  # the copy, and the output of the convolution
 
 
 def test_weights_and_an_input_that_pass_one_port_count_together() -> None:

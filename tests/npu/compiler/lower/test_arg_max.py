@@ -8,8 +8,8 @@ import pytest
 import npu
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
-from npu.graph.ethos_u import is_npu_job
-from npu.isa.operations import Pooling, PoolingMode
+from npu.graph.ethos_u import Region, is_npu_job
+from npu.isa.operations import KernelOperation, Pooling, PoolingMode
 
 from tests.support.architectures.layers import Layers
 from tests.support.litert import random_inputs, run_reference
@@ -47,3 +47,12 @@ def test_many_channels_are_compared_in_two_steps(depth: int, pools: int) -> None
     compiled = npu.compile(network((33, 33, depth), DType.INT8, DType.INT32))
     (partition,) = compiled.compiled_model.partitions
     assert sum(isinstance(one, Pooling) and one.mode is PoolingMode.MAX for one in partition.operations) == pools
+
+
+@pytest.mark.parametrize(("target", "writes"), [("ethos-u55-128", 2), ("ethos-u65-256", 1)])
+def test_both_words_of_an_index_are_written_at_once_behind_a_fast_memory(target: str, writes: int) -> None:
+    """Pieces of four bytes wait for the slow memory each; in one that is near they take the fewest steps."""
+    compiled = npu.compile(network((28, 28, 24), DType.INT8, DType.INT64), target)
+    (partition,) = compiled.compiled_model.partitions
+    kernels = [one for one in partition.operations if isinstance(one, KernelOperation) and one.ofm.element.bits == 32]
+    assert [kernel.ofm.region for kernel in kernels] == [Region.ARENA] * writes

@@ -12,7 +12,9 @@ from npu.api import verify
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph
+from npu.isa.operations import Convolution, KernelOperation
 
+from tests.support.architectures.layers import Layers
 from tests.support.builder import ModelBuilder
 from tests.support.litert import random_inputs as random_inputs_of
 from tests.support.litert import run_reference
@@ -109,3 +111,18 @@ def test_a_clamp_of_int16_to_one_value_is_no_table() -> None:
     result = npu.run(b.build(), inputs)
     np.testing.assert_array_equal(result.outputs[0], run_reference(b.build(), inputs)[0])
     assert [operator.placement for operator in result.report.operators] == ["npu", "npu"]
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])
+def test_maps_are_packed_where_they_are_made(target: str) -> None:
+    """One behind the other they lie in the result, which is the output that it is reshaped to."""
+    net = Layers(1)
+    x = net.input(9, 7, 16)
+    first, second = (net.conv(x, 16, 3) for _ in range(2))
+    packed = net.like("PACK", first, (1, 2, 9, 7, 16), at.PackOptions(2, 1), [second])
+    content = net.finish(net.reshape(packed, 1, 18, 7, 16))
+    compiled = npu.compile(content, target)
+    (partition,) = compiled.compiled_model.partitions
+    assert [type(one) for one in partition.operations if isinstance(one, KernelOperation)] == [Convolution] * 2
+    inputs = random_inputs_of(content, 3)
+    np.testing.assert_array_equal(npu.run(compiled.content, inputs, target).outputs[0], run_reference(content, inputs)[0])

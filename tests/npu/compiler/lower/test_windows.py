@@ -20,6 +20,7 @@ from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import is_npu_job
 from npu.graph.graph import Graph
+from npu.isa.operations import Convolution, Layout
 from npu.tflite.reader import read_model
 
 from tests.support.architectures.layers import Layers
@@ -240,6 +241,26 @@ def test_far_dilations_become_zeros_where_the_estimate_is_less(
     steps = _convolutions(b.graph(), ways_of(variant()))
     assert [(step.kernel.width, step.kernel.dilation_x) for step in steps] == kernels
     assert all(step.weights.values.sum() == 2 * channels**2 for step in steps)
+
+
+def test_parts_of_a_join_behind_a_fast_memory_are_written_in_bricks() -> None:
+    """Columns that lie apart would make all of it NHWC, whose pieces of 32 bytes wait for the slow memory each."""
+    net = Layers(1)
+    x = net.conv(net.input(76, 76, 1), 1, 3)
+    branches = [net.conv(x, 32, 1), *(net.conv(x, 32, 3, dilation=far) for far in (2, 4))]
+    content = net.finish(net.conv(net.cat(*branches), 32, 1))
+    (partition,) = npu.compile(content, "ethos-u65-256").compiled_model.partitions
+    made = [one for one in partition.operations if isinstance(one, Convolution) and one.ofm.stride_y == 76 * 96]
+    assert {one.ofm.layout for one in made} == {Layout.NHCWB16}
+
+
+def test_zeros_between_weights_cost_what_their_stream_takes() -> None:
+    """Nine windows over 4x5 positions read nine times the weights; 7x7 with zeros are hardly more than 3x3."""
+    net = Layers(1)
+    content = net.finish(net.conv(net.conv(net.input(4, 5, 16), 16, 1), 32, 3, dilation=3))
+    (partition,) = npu.compile(content, "ethos-u55-128").compiled_model.partitions
+    kernels = [one.kernel for one in partition.operations if isinstance(one, Convolution)]
+    assert [(kernel.height, kernel.width) for kernel in kernels] == [(1, 1), (7, 7)]
 
 
 def test_a_border_of_columns_is_copied_without_one_of_rows() -> None:
