@@ -56,7 +56,8 @@ class BlockProblem(BufferProblem):
 
     `ifm_map_depth` and `ofm_map_depth` are the channels of the maps that IFM and OFM are part of (0: their own).
     `output_rank` is the field of `OutputCycles` that holds for it.
-    `ifm_in_arena` and `ofm_in_arena`: the map lies in the arena although the mode has a separate fast memory.
+    `ifm_in_arena` and `ofm_in_arena`: the map lies in the arena although the mode has a separate fast memory. `ifm2` is the
+    shape of the second operand, `ifm2_at` the attribute of the memory mode that says where it lies.
     `weights_in_place`: they are read where the constants lie. `weight_bytes` are the bytes of the compressed stream per weight.
     A problem keeps its hash and its parts: stripes and gathered rows ask the same again and again.
     """
@@ -71,6 +72,9 @@ class BlockProblem(BufferProblem):
     ofm_is_bricked: bool = False
     ifm_in_arena: bool = False
     ofm_in_arena: bool = False
+    ifm2: MapShape | None = None
+    ifm2_at: str = "cache"
+    ifm2_is_bricked: bool = False
     weights_in_place: bool = False
     weight_bytes: float = 1.0
 
@@ -150,10 +154,9 @@ def fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Varia
     ublock_height, ublock_width = working_ublock(
         variant, problem.ofm[:2], kernel.height, is_convolution=problem.work is Work.CONVOLUTION
     )
-    ifm_port, ofm_port = (
-        (PORT_NUMBERS[port], burst_bytes(variant, port))
-        for port in (mode.arena if is_far else mode.cache for is_far in (problem.ifm_in_arena, problem.ofm_in_arena))
-    )
+    ports = [mode.arena if is_far else mode.cache for is_far in (problem.ifm_in_arena, problem.ofm_in_arena)]
+    ports.append(getattr(mode, problem.ifm2_at))
+    ifm_port, ofm_port, ifm2_port = ((PORT_NUMBERS[port], burst_bytes(variant, port)) for port in ports)
     ifm_shape = (*ifm_plane(*problem.ofm[:2], kernel, problem.padding, problem.upscale), problem.ifm_depth)
     ifm_bytes, ofm_bytes, is_bricked = problem.ifm_bits // 8, problem.ofm_bits // 8, problem.ifm_is_bricked
     known: dict[str, Any] = {
@@ -181,7 +184,7 @@ def fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Varia
             has_nhwc_operand=not is_bricked,
         ),
         "ifm": _map_row(ifm_shape, ifm_bytes, problem.ifm_map_depth, ifm_port, is_bricked=is_bricked),
-        "ifm2": _map_row(problem.ofm, ifm_bytes, 0, ifm_port, is_bricked=is_bricked),
+        "ifm2": _map_row(problem.ifm2 or problem.ofm, ifm_bytes, 0, ifm2_port, is_bricked=problem.ifm2_is_bricked),
         "ofm": _map_row(problem.ofm, ofm_bytes, problem.ofm_map_depth, ofm_port, is_bricked=problem.ofm_is_bricked),
     }
     if problem.has_weights:

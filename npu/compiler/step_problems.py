@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from npu.compiler.block_config import BlockChooser
 from npu.compiler.block_estimate import BlockProblem
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, WindowStep
-from npu.compiler.layout import choose_layouts
+from npu.compiler.layout import choose_layouts, views
 from npu.compiler.pace import JOB_CYCLES
 from npu.compiler.slicing import Forms, plane_blocks
 from npu.compiler.weights import Constants, ExpectedConstants
@@ -37,7 +37,7 @@ Facts: TypeAlias = tuple[Any, ...]
 _FACTS = (
     "work", "ofm", "ifm_depth", "ifm_bits", "ofm_bits", "kernel", "upscale", "ifm_map_depth", "ofm_map_depth", "padding",
     "has_lut", "has_clamp", "reads_ifm2", "accumulator", "output_rank", "ifm_is_bricked", "ofm_is_bricked", "ifm_in_arena",
-    "ofm_in_arena", "weight_bytes",
+    "ofm_in_arena", "weight_bytes", "ifm2", "ifm2_at", "ifm2_is_bricked",
 )  # fmt: skip
 
 
@@ -75,13 +75,17 @@ def _facts(
     element = ofm.element
     is_wide = ifm.element.bits == 16 and not is_average_or_max
     accumulator = AccumulatorFormat.INT40 if is_wide else AccumulatorFormat.INT32
+    other, ifm2, ifm2_at, ifm2_is_bricked = step.ifm2 if isinstance(step, ElementwiseStep) else None, None, "cache", False
+    if other is not None:
+        ifm2, ifm2_is_bricked = other.shape, layouts[other.storage] is Layout.NHCWB16
+        ifm2_at = "constants" if other.storage.data is not None else "arena" if is_far(other.storage) else "cache"
     limits = (element.minimum, element.maximum)
     return (
         work, ofm.shape, ifm.shape[2], ifm.element.bits, element.bits, kernel, upscale, ifm.pitches[1], ofm.pitches[1], padding,
         step.lut is not None, (step.minimum, step.maximum) != limits or step.clip_range is not ClipRange.OFM_PRECISION,
-        isinstance(step, ElementwiseStep) and step.ifm2 is not None, accumulator, _output_rank(step, accumulator),
+        other is not None, accumulator, _output_rank(step, accumulator),
         layouts[ifm.storage] is Layout.NHCWB16, layouts[ofm.storage] is Layout.NHCWB16, is_far(ifm.storage),
-        is_far(ofm.storage), weight_bytes,
+        is_far(ofm.storage), weight_bytes, ifm2, ifm2_at, ifm2_is_bricked,
     )  # fmt: skip
 
 
@@ -147,7 +151,7 @@ class StepEstimates:
         self.chooser, self._in_place, self._exposed = chooser, in_place, exposed
         self._bytes_per_weight = constants.bytes_per_weight
         self._read = port_rate(chooser.variant, chooser.variant.memory_mode.constants).read
-        self._known: dict[tuple[Step, bool, bool, bool, bool], float] = {}
+        self._known: dict[tuple[Step, tuple[tuple[bool, bool], ...]], float] = {}
         self._described: dict[Facts, tuple[float, int]] = {}
 
     def __call__(
@@ -157,8 +161,7 @@ class StepEstimates:
         layouts, total = choose_layouts(steps) if layouts is None else layouts, 0.0
         bricked = {storage for storage, layout in layouts.items() if layout is Layout.NHCWB16}
         for step in steps:
-            ifm, ofm = step.ifm.storage, step.ofm.storage
-            key = step, ifm in bricked, ofm in bricked, ifm in far, ofm in far
+            key = step, tuple([(view.storage in bricked, view.storage in far) for view in views(step)])
             cycles = self._known.get(key)
             if cycles is None:
                 cycles = self._known[key] = self._estimated(step, layouts, far)

@@ -50,8 +50,11 @@ def port_cycles(cost, op, ports):  # type: ignore[no-untyped-def]
     for p in range(2):
         read = write = beats = 0.0
         if op.ifm.port == p:
-            read += cost.ifm_cycles + cost.ifm2_cycles
-            beats += cost.ifm_beats + cost.ifm2_beats
+            read += cost.ifm_cycles
+            beats += cost.ifm_beats
+        if op.ifm2.port == p:
+            read += cost.ifm2_cycles
+            beats += cost.ifm2_beats
         if op.weight_port == p:
             read = max(read + cost.stream_cycles, max(cost.decode_cycles, cost.stream_delay))
             beats += cost.stream_beats
@@ -64,12 +67,19 @@ def port_cycles(cost, op, ports):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def read_latency(op, ports):  # type: ignore[no-untyped-def]
+    """Cycles from the end of a fetch until its data are there: of both inputs if there are two."""
+    latency = ports[op.ifm.port].read.latency
+    return max(latency, ports[op.ifm2.port].read.latency) if op.has_ifm2 else latency
+
+
+@inlined
 def wait_cycles(op, ports, machine, fetches, count, scratch):  # type: ignore[no-untyped-def]
     """Cycles that the MAC array waits for the fetches of a block: half of the buffer is filled while it works on the other."""
     waited, total = 0.0, 0.0
     for i in range(2 * count):
         cost_fetch(scratch, fetches[i % count], op, ports, machine)
-        fetched = abs(scratch.ifm_cycles) + abs(scratch.ifm2_cycles) + ports[op.ifm.port].read.latency
+        fetched = abs(scratch.ifm_cycles) + abs(scratch.ifm2_cycles) + read_latency(op, ports)
         waited = max(fetched - scratch.mac_cycles - waited, 0.0)
         total += waited
     return total / 2
@@ -106,7 +116,7 @@ def plane_cycles(op, machine, ports, y, x, fetches, cost, scratch):  # type: ign
         cost_block(cost, op, machine, ports, y, x, layer * op.block_depth, fetches, scratch)
         if a == 0 or not is_kept(op):
             beats, cycles = cost.ifm_beats, cost.ifm_cycles
-            fetched = (cycles + cost.ifm2_cycles) / cost.fetches + ports[op.ifm.port].read.latency
+            fetched = (cycles + cost.ifm2_cycles) / cost.fetches + read_latency(op, ports)
         if is_kept(op):
             cost.ifm_beats, cost.ifm_cycles = beats / deep, cycles / deep
         mac, output = cost.mac_cycles, cost.output_cycles
@@ -124,8 +134,8 @@ def operation_cycles(op, machine, ports, limit, fetches, cost, scratch):  # type
     down, across = ceil_div(op.ofm.height, op.block_height), ceil_div(op.ofm.width, op.block_width)
     total, held = 0.0, -ports[op.ifm.port].cap_ahead_cycles
     for a in range(9):
-        row, rows = kind_of_blocks(a // 3, down, op.pad_top > 0)
-        column, columns = kind_of_blocks(a % 3, across, op.pad_left > 0)
+        row, rows = kind_of_blocks(a // 3, down, op.pad_top > 0 or (op.has_ifm2 and op.ifm2.height == 1))
+        column, columns = kind_of_blocks(a % 3, across, op.pad_left > 0 or (op.has_ifm2 and op.ifm2.width == 1))
         if rows <= 0 or columns <= 0:
             continue
         y, x = row * op.block_height, column * op.block_width
@@ -137,7 +147,7 @@ def operation_cycles(op, machine, ports, limit, fetches, cost, scratch):  # type
     cost_block(cost, op, machine, ports, 0, 0, 0, fetches, scratch)
     first = (cost.ifm_cycles + cost.ifm2_cycles) / cost.fetches
     last = min(max(cost.mac_cycles, first), cost.output_cycles)
-    return total + max(held, 0.0) + EXPOSED * (first + ports[op.ifm.port].read.latency + last)
+    return total + max(held, 0.0) + EXPOSED * (first + read_latency(op, ports) + last)
 
 
 @inlined
