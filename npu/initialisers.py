@@ -696,7 +696,7 @@ def set_2(self, f0, f1):
     put(self, "f1", f1)
 
 
-def set_22(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21):
+def set_23(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22):
     put(self, "f0", f0)
     put(self, "f1", f1)
     put(self, "f2", f2)
@@ -719,6 +719,7 @@ def set_22(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14
     put(self, "f19", f19)
     put(self, "f20", f20)
     put(self, "f21", f21)
+    put(self, "f22", f22)
 
 
 def set_3(self, f0, f1, f2):

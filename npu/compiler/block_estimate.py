@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itertools import repeat
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -50,14 +50,22 @@ PADDING_BYTES = 0.1
 """Bytes of a compressed zero among the zeros that fill up the input channels."""
 
 
+class SecondInput(NamedTuple):
+    """The shape of the second input, the attribute of the memory mode that says where it lies, and whether it has bricks."""
+
+    shape: MapShape
+    memory: str
+    is_bricked: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class BlockProblem(BufferProblem):
     """Everything about an operation that its block depends on. Shapes are height, width, depth.
 
     `ifm_map_depth` and `ofm_map_depth` are the channels of the maps that IFM and OFM are part of (0: their own).
     `output_rank` is the field of `OutputCycles` that holds for it.
-    `ifm_in_arena` and `ofm_in_arena`: the map lies in the arena although the mode has a separate fast memory. `ifm2` is the
-    shape of the second operand, `ifm2_at` the attribute of the memory mode that says where it lies.
+    `ifm_in_arena` and `ofm_in_arena`: the map lies in the arena although the mode has a separate fast memory. Without an
+    `ifm2` that of an operation with two inputs is like the first one.
     `weights_in_place`: they are read where the constants lie. `weight_bytes` are the bytes of the compressed stream per weight.
     A problem keeps its hash and its parts: stripes and gathered rows ask the same again and again.
     """
@@ -72,9 +80,7 @@ class BlockProblem(BufferProblem):
     ofm_is_bricked: bool = False
     ifm_in_arena: bool = False
     ofm_in_arena: bool = False
-    ifm2: MapShape | None = None
-    ifm2_at: str = "cache"
-    ifm2_is_bricked: bool = False
+    ifm2: SecondInput | None = None
     weights_in_place: bool = False
     weight_bytes: float = 1.0
 
@@ -155,7 +161,8 @@ def fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Varia
         variant, problem.ofm[:2], kernel.height, is_convolution=problem.work is Work.CONVOLUTION
     )
     ports = [mode.arena if is_far else mode.cache for is_far in (problem.ifm_in_arena, problem.ofm_in_arena)]
-    ports.append(getattr(mode, problem.ifm2_at))
+    other = problem.ifm2 or SecondInput(problem.ofm, "arena" if problem.ifm_in_arena else "cache", problem.ifm_is_bricked)
+    ports.append(getattr(mode, other.memory))
     ifm_port, ofm_port, ifm2_port = ((PORT_NUMBERS[port], burst_bytes(variant, port)) for port in ports)
     ifm_shape = (*ifm_plane(*problem.ofm[:2], kernel, problem.padding, problem.upscale), problem.ifm_depth)
     ifm_bytes, ofm_bytes, is_bricked = problem.ifm_bits // 8, problem.ofm_bits // 8, problem.ifm_is_bricked
@@ -181,10 +188,10 @@ def fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Varia
             problem.output_rank,
             has_function=problem.has_lut,
             has_clamp=problem.has_clamp,
-            has_nhwc_operand=not is_bricked,
+            has_nhwc_operand=not is_bricked or (problem.reads_ifm2 and not other.is_bricked),
         ),
         "ifm": _map_row(ifm_shape, ifm_bytes, problem.ifm_map_depth, ifm_port, is_bricked=is_bricked),
-        "ifm2": _map_row(problem.ifm2 or problem.ofm, ifm_bytes, 0, ifm2_port, is_bricked=problem.ifm2_is_bricked),
+        "ifm2": _map_row(other.shape, ifm_bytes, 0, ifm2_port, is_bricked=other.is_bricked),
         "ofm": _map_row(problem.ofm, ofm_bytes, problem.ofm_map_depth, ofm_port, is_bricked=problem.ofm_is_bricked),
     }
     if problem.has_weights:

@@ -9,7 +9,7 @@ from npu.compiler.layout import views
 from npu.isa.operations import IDENTITY, PoolingMode, Rounding
 from npu.records import replace
 
-WORTH_COPYING = 2.0
+WORTH_COPYING = 1.25
 """How many times its own cycles a copy must save by the estimate, which does not see the streams of weights beside it."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from npu.compiler.block_config import BlockChooser
-from npu.compiler.block_estimate import BlockProblem
+from npu.compiler.block_estimate import BlockProblem, SecondInput
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, WindowStep
 from npu.compiler.layout import choose_layouts, views
 from npu.compiler.pace import JOB_CYCLES
@@ -37,7 +37,7 @@ Facts: TypeAlias = tuple[Any, ...]
 _FACTS = (
     "work", "ofm", "ifm_depth", "ifm_bits", "ofm_bits", "kernel", "upscale", "ifm_map_depth", "ofm_map_depth", "padding",
     "has_lut", "has_clamp", "reads_ifm2", "accumulator", "output_rank", "ifm_is_bricked", "ofm_is_bricked", "ifm_in_arena",
-    "ofm_in_arena", "weight_bytes", "ifm2", "ifm2_at", "ifm2_is_bricked",
+    "ofm_in_arena", "weight_bytes", "ifm2",
 )  # fmt: skip
 
 
@@ -75,17 +75,17 @@ def _facts(
     element = ofm.element
     is_wide = ifm.element.bits == 16 and not is_average_or_max
     accumulator = AccumulatorFormat.INT40 if is_wide else AccumulatorFormat.INT32
-    other, ifm2, ifm2_at, ifm2_is_bricked = step.ifm2 if isinstance(step, ElementwiseStep) else None, None, "cache", False
+    other, ifm2 = step.ifm2 if isinstance(step, ElementwiseStep) else None, None
     if other is not None:
-        ifm2, ifm2_is_bricked = other.shape, layouts[other.storage] is Layout.NHCWB16
-        ifm2_at = "constants" if other.storage.data is not None else "arena" if is_far(other.storage) else "cache"
+        memory = "constants" if other.storage.data is not None else "arena" if is_far(other.storage) else "cache"
+        ifm2 = SecondInput(other.shape, memory, layouts[other.storage] is Layout.NHCWB16)
     limits = (element.minimum, element.maximum)
     return (
         work, ofm.shape, ifm.shape[2], ifm.element.bits, element.bits, kernel, upscale, ifm.pitches[1], ofm.pitches[1], padding,
         step.lut is not None, (step.minimum, step.maximum) != limits or step.clip_range is not ClipRange.OFM_PRECISION,
         other is not None, accumulator, _output_rank(step, accumulator),
         layouts[ifm.storage] is Layout.NHCWB16, layouts[ofm.storage] is Layout.NHCWB16, is_far(ifm.storage),
-        is_far(ofm.storage), weight_bytes, ifm2, ifm2_at, ifm2_is_bricked,
+        is_far(ofm.storage), weight_bytes, ifm2,
     )  # fmt: skip
 
 

@@ -15,8 +15,8 @@ from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Progr
 from npu.compiler.layout import choose_layouts
 from npu.compiler.lower.activation_tables import ELEMENTS, Quantized, as_bytes, joined, result_of
 from npu.compiler.lower.admit import LoweringError
-from npu.compiler.lower.fusions import Fusions
-from npu.compiler.lower.geometry import as_shape, crop, fold_shape, laid_out
+from npu.compiler.lower.fusions import CACHE_SHARE, Fusions
+from npu.compiler.lower.geometry import as_shape, crop, fold_shape, laid_out, pitch_as
 from npu.compiler.lower.pair_tables import function_values
 from npu.compiler.lower.quantize import activation_range
 from npu.compiler.lower.relabel import without_relabelings
@@ -270,13 +270,19 @@ class Builder:
     def reshaped(self, view: View, shape: MapShape) -> View:
         """The same elements in row order as a map of another shape.
 
-        A part of a map is copied where that may bring it nearer: the map itself may find no room in a cache.
+        Elements that lie apart are copied together, unless the other map has pitches; and where that may bring them nearer:
+        the map that they are a part of may find no room in a cache.
         """
         if view.shape == shape:
             return view
-        if not view.is_dense and view.is_contiguous and not self.variant.memory_mode.has_separate_cache:
-            return laid_out(view, (0, 0), shape, (shape[1] * shape[2], shape[2]))
-        return replace(self.dense(view), full=shape, shape=shape)
+        pitch = None if view.is_dense or not self._is_near(view.storage) else pitch_as(view, shape)
+        return laid_out(view, (0, 0), shape, pitch) if pitch else replace(self.dense(view), full=shape, shape=shape)
+
+    def _is_near(self, storage: Storage) -> bool:
+        """Whether a map will lie in the memory that is nearest to the NPU."""
+        mode = self.variant.memory_mode
+        is_small = storage.bytes * CACHE_SHARE <= mode.arena_cache_bytes
+        return not mode.has_separate_cache or (is_small and not storage.is_boundary)
 
     # Steps
 

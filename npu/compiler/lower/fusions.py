@@ -49,7 +49,7 @@ _TABLES = VALUES.keys() - _RESCALES
 """Those that are one, whoever else is fused with them."""
 _START_UPS = 4
 """What an operation of its own costs, with its latencies, in start-ups of the hardware description."""
-_CACHE_SHARE = 4
+CACHE_SHARE = 4
 """A map of one part of a cache in so many lies in it."""
 _LARGEST_GROUP = 8
 """Operators among which one is looked for that ends what others began."""
@@ -170,7 +170,7 @@ def table_prices(variant: Variant, *, saves_memory: bool) -> TablePrices:
     """Those of a variant. The map between two operations must find room near the NPU, and to save memory there is none."""
     mode, accelerator = variant.memory_mode, variant.accelerator
     table, plain = (element_cycles(variant, "other", has_function=one, has_clamp=True) for one in (True, False))
-    room = mode.arena_cache_bytes / _CACHE_SHARE if mode.has_separate_cache else math.inf
+    room = mode.arena_cache_bytes / CACHE_SHARE if mode.has_separate_cache else math.inf
     start, most = _START_UPS * variant.timing.operation_overhead_cycles, 0.0 if saves_memory else room
     return TablePrices(table, plain, accelerator.macs_per_cycle / accelerator.cores, accelerator.dot_product_width, start, most)
 

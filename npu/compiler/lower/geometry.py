@@ -94,6 +94,19 @@ def laid_out(view: View, start: tuple[int, int], shape: MapShape, pitch: tuple[i
     return replace(view, offset=(0, 0, first), shape=shape, pitch=pitch)
 
 
+def pitch_as(view: View, shape: MapShape) -> tuple[int, int] | None:
+    """Elements between rows and columns of a map of another shape with the same elements in row order, if there is one."""
+    (height, width, depth), (rows, columns) = view.shape, view.pitches
+    if view.is_contiguous:
+        return shape[1] * shape[2], shape[2]
+    apart = columns if height == 1 or rows == width * columns else rows if width == 1 else 0
+    if apart and shape[2] == depth:
+        return shape[1] * apart, apart
+    if apart and shape[1] * shape[2] == depth:
+        return apart, shape[2]
+    return None
+
+
 def images(view: View, count: int) -> list[View]:
     """The `count` maps of equal height that lie one below the other in a view."""
     rows = view.shape[0] // count

@@ -16,6 +16,7 @@ from npu.compiler.goal import Goal
 from npu.compiler.ir import ConvolutionStep, Program, Step, Storage
 from npu.compiler.layout import reads
 from npu.compiler.near_copies import WORTH_COPYING, copying_step, near_copy, on_copy, touches
+from npu.compiler.pace import JOB_CYCLES
 from npu.compiler.peaks import hidden_peak
 from npu.compiler.pointwise import shape_forms
 from npu.compiler.slicing import LARGEST_SLICE_BYTES
@@ -110,7 +111,7 @@ class _BoundaryCopies:
         before = sum(cycles(step) for step in program.steps if touches(step, storage))
         after = sum(cycles(step) for step in with_it.steps if touches(step, near) and not touches(step, storage))
         copy = next(step for step in with_it.steps if touches(step, near) and touches(step, storage))
-        return before - after - WORTH_COPYING * cycles(copy)
+        return before - after - WORTH_COPYING * (cycles(copy) + JOB_CYCLES)
 
     def _port_cycles(self, step: ConvolutionStep) -> float:
         """Those in which weights pass the port of the arena, if they do, and with each slice of them an input behind it."""

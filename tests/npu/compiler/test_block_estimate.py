@@ -12,7 +12,7 @@ import pytest
 import npu
 from npu.api import time_model
 from npu.compiler.block_config import BlockChooser
-from npu.compiler.block_estimate import BlockProblem, BlockSearch
+from npu.compiler.block_estimate import BlockProblem, BlockSearch, SecondInput
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
@@ -125,6 +125,22 @@ def test_slices_of_a_map_without_bricks_are_written_pixel_by_pixel() -> None:
     )
     block, part = Block(8, 16, 16), replace(whole, ofm_map_depth=34)
     assert cycles_with(part, block, variant) > 2 * cycles_with(whole, block, variant)
+
+
+def test_a_second_input_from_afar_takes_larger_blocks() -> None:
+    """Every block waits for the slow memory; one that is read once along an axis costs the blocks behind the first nothing."""
+    variant = load_variant("ethos-u65-256")
+    near = BlockProblem(
+        work=Work.ELEMENTWISE, ofm=(1, 1, 320), ifm_depth=320, ifm_bits=8, ofm_bits=8, kernel=KernelWindow(),
+        reads_ifm2=True, ofm_in_arena=True, ifm2=SecondInput((1, 1, 320), "cache", is_bricked=False),
+    )  # fmt: skip
+    far = replace(near, ifm2=SecondInput((1, 1, 320), "constants", is_bricked=False))
+    chooser = BlockChooser(variant)
+    assert chooser.choose(far).cycles > chooser.choose(near).cycles
+    assert chooser.choose(far).block.depth > chooser.choose(near).block.depth
+    rows, block = replace(far, ofm=(64, 16, 16)), Block(4, 16, 16)
+    once, again = (replace(rows, ifm2=SecondInput((height, 16, 16), "constants", is_bricked=False)) for height in (1, 64))
+    assert cycles_with(once, block, variant) < 0.8 * cycles_with(again, block, variant)
 
 
 def test_the_search_is_made_ready_once_for_most_operations(monkeypatch: pytest.MonkeyPatch) -> None:

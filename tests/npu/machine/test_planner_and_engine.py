@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npu.compiler.block_estimate import BlockProblem, fill_operation
+from npu.compiler.block_estimate import BlockProblem, SecondInput, fill_operation
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Variant
 from npu.isa.operations import (
@@ -140,7 +140,8 @@ def random_elementwise(
     mode = ElementwiseMode(int(rng.integers(len(ElementwiseMode))))
     scaling = OperandScaling(int(rng.integers(3)))
     ifm = random_map(rng, shape, element, CACHE)
-    ifm2 = None if mode.is_unary else ifm
+    height, width, depth = (1 if rng.integers(4) == 0 else extent for extent in shape)
+    ifm2 = None if mode.is_unary else random_map(rng, (height, width, depth), element, CACHE)
     adds = mode in (ElementwiseMode.ADD, ElementwiseMode.SUB)
     if element is INT32:
         rate = "unary_32" if mode.is_unary else "binary_32"
@@ -158,11 +159,13 @@ def problem_of(operation: KernelOperation, rate: str, variant: Variant) -> Block
     ifm, ofm, separate = operation.ifm, operation.ofm, variant.memory_mode.has_separate_cache
     assert separate or variant.memory_mode.cache == variant.memory_mode.arena
     is_nhwc = [fm.layout is Layout.NHWC for fm in (ifm, ofm)]
+    ifm2 = operation.ifm2 if isinstance(operation, Elementwise) else None
     return BlockProblem(
         **known, ofm_bits=ofm.element.bits, output_rank=RATES[rate],
         has_clamp=operation.activation.maximum < ofm.element.maximum,
         padding=operation.padding if isinstance(operation, WindowOperation) else IfmPadding(),
         ifm_is_bricked=not is_nhwc[0], ofm_is_bricked=not is_nhwc[1],
+        ifm2=ifm2 and SecondInput((ifm2.height, ifm2.width, ifm2.depth), "cache", ifm2.layout is Layout.NHCWB16),
         ifm_map_depth=ifm.stride_x // ifm.element.bytes if is_nhwc[0] else ifm.depth,
         ofm_map_depth=ofm.stride_x // ofm.element.bytes if is_nhwc[1] else ofm.depth,
     )  # fmt: skip

@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu.compiler.lower.geometry import box, concatenation_boxes, fold_shape, needed_after, same_padding
+from npu.compiler.ir import Storage, View
+from npu.compiler.lower.geometry import (
+    box,
+    concatenation_boxes,
+    crop,
+    fold_shape,
+    laid_out,
+    needed_after,
+    pitch_as,
+    same_padding,
+)
+from npu.isa.operations import INT8
 
 
 @pytest.mark.parametrize(
@@ -60,3 +71,43 @@ def test_same_padding_puts_the_surplus_behind(extent: int, kernel: int, stride: 
 def test_a_window_that_stops_short_needs_nothing_behind_the_end() -> None:
     assert needed_after(extent=8, output=3, kernel=1, stride=3, before=0) == 0
     assert needed_after(extent=6, output=3, kernel=3, stride=2, before=0) == 1
+
+
+def elements_of(view: View) -> np.ndarray:
+    """Where the elements of a view lie in its storage, in row order."""
+    (rows, columns), (height, width, depth) = view.pitches, view.shape
+    y, x, c = np.indices((height, width, depth))
+    return (view.start + y * rows + x * columns + c).reshape(-1)
+
+
+@given(st.data())
+def test_a_map_with_pitches_has_the_elements_of_the_part_that_it_is_another_shape_of(data: st.DataObject) -> None:
+    full = tuple(data.draw(st.integers(1, 4)) for _ in range(3))
+    offset = tuple(data.draw(st.integers(0, extent - 1)) for extent in full)
+    shape = tuple(data.draw(st.integers(1, extent - first)) for extent, first in zip(full, offset, strict=True))
+    part = crop(View.whole(Storage("map", full, INT8)), offset, shape)
+    count = int(np.prod(shape))
+    height = data.draw(st.sampled_from([n for n in range(1, count + 1) if count % n == 0]))
+    width = data.draw(st.sampled_from([n for n in range(1, count // height + 1) if count // height % n == 0]))
+    other = (height, width, count // height // width)
+    pitch = pitch_as(part, other)
+    if pitch is not None:
+        np.testing.assert_array_equal(elements_of(laid_out(part, (0, 0), other, pitch)), elements_of(part))
+
+
+@pytest.mark.parametrize(
+    ("part", "shape", "pitch"),
+    [
+        ((6, 1, 20), (1, 6, 20), (720, 120)),  # a column as a row
+        ((6, 1, 20), (2, 3, 20), (360, 120)),
+        ((1, 6, 8), (2, 3, 8), (60, 20)),  # some channels of a row
+        ((6, 6, 8), (1, 36, 8), (720, 20)),
+        ((6, 6, 8), (36, 2, 4), (20, 4)),  # heads of an attention
+        ((6, 3, 8), (18, 1, 8), None),  # rows lie further apart than columns
+        ((6, 6, 8), (18, 1, 16), None),
+    ],
+)
+def test_parts_of_a_map_of_6x6x20_become_other_maps_where_they_lie(
+    part: tuple[int, int, int], shape: tuple[int, int, int], pitch: tuple[int, int] | None
+) -> None:
+    assert pitch_as(crop(View.whole(Storage("map", (6, 6, 20), INT8)), (0, 0, 0), part), shape) == pitch

@@ -8,6 +8,7 @@ import pytest
 import npu
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step
 from npu.compiler.lower.partition import lower_partition
+from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.hardware.catalogue import load_variant
 from npu.isa.operations import ElementwiseMode
@@ -88,4 +89,14 @@ def test_transposed_convolutions_write_to_afar_in_one_piece() -> None:
     for target, count in {"ethos-u55-128": 5, "ethos-u65-256": 2}.items():
         hardware = load_variant(target)
         assert len(lower_partition(graph, [0, 1], hardware, estimates=ways_of(hardware)).steps) == count
+    assert_exact(content)
+
+
+def test_columns_are_unpacked_where_they_lie() -> None:
+    net = Layers(1)
+    x = net.conv(net.input(6, 4, 20), 20, 1)
+    columns = [net.b.tensor((1, 6, 20), DType.INT8, **net.steps(x)) for _ in range(4)]
+    net.b.multi_op("UNPACK", [x], columns, attributes=at.UnpackOptions(4, 2))
+    content = net.finish(net.add(net.add(columns[0], columns[1]), columns[3]))
+    assert [type(step) for step in steps_of(content)] == [ConvolutionStep, ElementwiseStep, ElementwiseStep]
     assert_exact(content)
