@@ -65,8 +65,8 @@ benchmark: ## Measure speed beside LiteRT and Vela
 	$(PYTHON) benchmarks/check_3000.py
 	$(PYTHON) -m benchmarks.compiler_quality --write docs/compiler-quality.md
 	$(PYTHON) -m benchmarks.compiler_quality --optimise size --write docs/compiler-quality-size.md
-	$(PYTHON) -m benchmarks.operator_quality --first 400008 --count 40 --write docs/operator-quality.md
-	$(PYTHON) -m benchmarks.operator_quality --first 400008 --count 40 --optimise size --write docs/operator-quality-size.md
+	$(PYTHON) -m benchmarks.operator_quality --first 800000 --count 25 --write docs/operator-quality.md
+	$(PYTHON) -m benchmarks.operator_quality --first 800000 --count 25 --optimise size --write docs/operator-quality-size.md
 	$(PYTHON) -m benchmarks.arena_limits --write docs/arena-limits.md
 	$(PYTHON) -m benchmarks.price_of_memory --write docs/price-of-memory.md
 	$(PYTHON) benchmarks/cpu_delegate.py

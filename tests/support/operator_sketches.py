@@ -1,4 +1,4 @@
-"""Small random networks around one operator each: every kind in many shapes and types, alone or between convolutions.
+"""Small random networks around one operator or block each: every kind in many shapes and types, alone or between convolutions.
 
 `sketch(seed)` takes the operators in turn and draws a type, the shape of a map, what the operator does with it, and where
 it stands: alone, behind a convolution, in front of one, between two, or beside another reader of its input.
