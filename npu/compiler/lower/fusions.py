@@ -325,7 +325,7 @@ def _nest_tensors(uses: _Uses, apart: frozenset[int]) -> dict[int, Nest]:
                 _nest_join(uses, op, nest)
         elif op.kind in _PADS and index not in apart:
             _nest_padded(uses, op, nest)
-        elif op.kind in VIEWS and op.outputs[0] in uses.outputs and _can_move(uses, op.inputs[0], nest, is_whole=True):
+        elif op.kind in VIEWS and op.outputs[0] in uses.outputs and _can_move(uses, op.inputs[0], nest):
             nest[op.inputs[0]] = Nest(op.outputs[0], None)
     return nest
 
@@ -389,13 +389,12 @@ def _nest_padded(uses: _Uses, op: Op, nest: dict[int, Nest]) -> None:
         nest[op.inputs[0]] = Nest(op.outputs[0], before)
 
 
-def _can_move(uses: _Uses, tensor: int, nest: Mapping[int, Nest], *, is_whole: bool = False) -> bool:
-    """Whether a tensor has a storage of its own that may be put elsewhere: that of PACK only if that is a whole map."""
+def _can_move(uses: _Uses, tensor: int, nest: Mapping[int, Nest]) -> bool:
+    """Whether a tensor has a storage of its own that may be put elsewhere."""
     producer = uses.producer.get(tensor)
     if producer is None or tensor in uses.outputs or tensor in nest:
         return False
-    op = uses.graph.ops[producer]
-    return (is_whole or op.kind != "PACK") and not _is_view(uses.graph, op)
+    return not _is_view(uses.graph, uses.graph.ops[producer])
 
 
 def _is_view(graph: Graph, op: Op) -> bool:

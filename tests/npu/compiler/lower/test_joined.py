@@ -126,3 +126,17 @@ def test_maps_are_packed_where_they_are_made(target: str) -> None:
     assert [type(one) for one in partition.operations if isinstance(one, KernelOperation)] == [Convolution] * 2
     inputs = random_inputs_of(content, 3)
     np.testing.assert_array_equal(npu.run(compiled.content, inputs, target).outputs[0], run_reference(content, inputs)[0])
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])
+@pytest.mark.parametrize("axis", [1, 2, 3, 4])
+def test_what_is_packed_is_made_inside_a_join(axis: int, target: str) -> None:
+    net = Layers(1)
+    x = net.input(5, 3, 8)
+    shape = [1, 5, 3, 8]
+    shape.insert(axis, 2)
+    packed = net.like("PACK", net.like("RELU", x), shape, at.PackOptions(2, axis), [net.like("RELU6", x)])
+    content = net.finish(net.cat(packed, net.like("RELU", packed), axis=4))
+    inputs = random_inputs_of(content, 3)
+    compiled = npu.compile(content, target)
+    np.testing.assert_array_equal(npu.run(compiled.content, inputs, target).outputs[0], run_reference(content, inputs)[0])
