@@ -166,7 +166,7 @@ def connected(features: int, *depths: int) -> bytes:
 
 def test_the_first_kernel_does_not_wait_for_a_copy_that_the_second_needs() -> None:
     """It reads its constants through the port of the copy, which is done before the kernel is."""
-    (partition,) = npu.compile(connected(100, 20, 10), "ethos-u65-256").compiled_model.partitions
+    (partition,) = npu.compile(connected(80, 20, 10), "ethos-u65-256").compiled_model.partitions
     assert [type(op) for op in partition.operations] == [Convolution, Dma, DmaWait, Convolution, Stop]
 
 

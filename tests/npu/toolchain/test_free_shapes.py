@@ -29,8 +29,7 @@ def test_output_channels_up_to_the_free_number_cost_almost_nothing(channels: int
 
 
 def test_nothing_is_said_of_the_array_where_the_traffic_bounds() -> None:
-    usual = explained(20, 13, "ethos-u65-256")
-    # 169 pixels in pieces of 16 and of 4 channels are 338 bursts: 7,222 cycles of the slots beside 5,400 of the array.
+    usual = explained(36, 9, "ethos-u65-256")  # 81 pixels in pieces of 16, 16 and 4 channels are 243 bursts
     assert usual.bound_by == "OFM write"
     assert usual.hints == ()
 
