@@ -50,7 +50,7 @@ def operator_of(cell: Cell) -> str:
 
 def page(cells: Sequence[Cell], targets: Sequence[str], goal: str, command: str) -> Iterator[str]:
     """The published page: a table by operator for each target, then every cell above 1.00, worst first."""
-    yield f"# Single operators beside Vela's, {goal}\n"
+    yield f"# Operators and blocks beside Vela's, {goal}\n"
     yield "Small random networks around one operator or block each (`tests/support/operator_sketches.py`), compiled by both"
     yield f"compilers for {goal} and timed on this simulator: ours by Vela 5.2's, below 1.00 is better. Made by `{command}`."
     yield "Means are geometric; in brackets, the cells above 1.00 of all. SRAM is the arena with fast scratch.\n"

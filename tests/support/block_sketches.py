@@ -48,6 +48,22 @@ def as_map(net: Layers, x: int) -> int:
     return net.reshape(x, *(1,) * (4 - len(net.shape(x))), *net.shape(x))
 
 
+def shuffled(net: Layers, x: int) -> int:
+    """The channels of two halves by turns."""
+    *plane, depth = net.shape(x)
+    _must(depth % 2 == 0)
+    groups = net.reshape(x, *plane, 2, depth // 2)
+    return net.reshape(net.transpose(groups, 0, 1, 2, 4, 3), *plane, depth)
+
+
+def ends_of(net: Layers, x: int, rng: Rng) -> tuple[list[int], list[int]]:
+    """Where a box within a map begins and ends."""
+    sizes = net.shape(x)[1:]
+    begin = [int(rng.integers(0, max(1, size // 3))) for size in sizes]
+    end = [max(first + 1, size - int(rng.integers(0, max(1, size // 3)))) for first, size in zip(begin, sizes, strict=True)]
+    return [0, *begin], [1, *end]
+
+
 def _must(holds: bool) -> None:
     if not holds:
         raise DoesNotFit
@@ -148,10 +164,9 @@ def _split_unevenly(net: Layers, x: int, rng: Rng) -> int:
 
 
 def _sliced(net: Layers, x: int, rng: Rng) -> int:
-    sizes = net.shape(x)[1:]
-    begin = [int(rng.integers(0, max(1, size // 3))) for size in sizes]
-    shape = [max(1, size - first - int(rng.integers(0, max(1, size // 3)))) for first, size in zip(begin, sizes, strict=True)]
-    return net.like("SLICE", x, (1, *shape), at.SliceOptions(), [net.ints(0, *begin), net.ints(1, *shape)])
+    begin, end = ends_of(net, x, rng)
+    shape = [stop - first for first, stop in zip(begin, end, strict=True)]
+    return net.like("SLICE", x, shape, at.SliceOptions(), [net.ints(*begin), net.ints(*shape)])
 
 
 def _focus(net: Layers, x: int, rng: Rng) -> int:
@@ -312,12 +327,11 @@ def _partial(net: Layers, x: int, rng: Rng) -> int:
 
 
 def _shuffle_unit(net: Layers, x: int, rng: Rng) -> int:
-    _, height, width, depth = net.shape(x)
+    depth = net.shape(x)[3]
     _must(depth % 4 == 0)
     kept, y = net.split(x, 2)
     y = net.conv(net.dw(net.conv(y, depth // 2, 1, act=RELU), 3), depth // 2, 1, act=RELU)
-    groups = net.reshape(net.cat(kept, y), 1, height, width, 2, depth // 2)
-    return net.reshape(net.transpose(groups, 0, 1, 2, 4, 3), *net.shape(x))
+    return shuffled(net, net.cat(kept, y))
 
 
 def _wide_window(net: Layers, x: int, rng: Rng) -> int:

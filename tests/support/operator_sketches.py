@@ -15,7 +15,7 @@ from npu.graph import attributes as at
 from npu.graph.dtype import DType
 
 from tests.support.architectures.layers import NONE, RELU, RELU6, Layers
-from tests.support.block_sketches import BLOCKS, DoesNotFit, Maker, Rng, as_map, only, pick, rows_of
+from tests.support.block_sketches import BLOCKS, DoesNotFit, Maker, Rng, as_map, ends_of, only, pick, rows_of, shuffled
 
 PLACES = ("alone", "after", "before", "between", "beside")
 """Where an operator stands: alone, behind a convolution, in front of one, between two, beside a reader of the same map."""
@@ -260,10 +260,8 @@ def _split(net: Layers, x: int, rng: Rng) -> int:
 
 
 def _strided_slice(net: Layers, x: int, rng: Rng) -> int:
-    sizes = net.shape(x)[1:]
-    begin = [int(rng.integers(0, max(1, size // 3))) for size in sizes]
-    end = [max(first + 1, size - int(rng.integers(0, max(1, size // 3)))) for first, size in zip(begin, sizes, strict=True)]
-    return net.slice(x, [0, *begin], [1, *end], [1, *(pick(rng, (1, 1, 2)) for _ in sizes)])
+    begin, end = ends_of(net, x, rng)
+    return net.slice(x, begin, end, [1, *(pick(rng, (1, 1, 2)) for _ in begin[1:])])
 
 
 def _pad(net: Layers, x: int, rng: Rng) -> int:
@@ -305,11 +303,7 @@ def _transpose(net: Layers, x: int, rng: Rng) -> int:
 
 
 def _shuffle(net: Layers, x: int, rng: Rng) -> int:
-    _, height, width, depth = net.shape(x)
-    if depth % 2:
-        raise DoesNotFit
-    groups = net.reshape(x, 1, height, width, 2, depth // 2)
-    return net.reshape(net.transpose(groups, 0, 1, 2, 4, 3), *net.shape(x))
+    return shuffled(net, x)
 
 
 def _depth_to_space(net: Layers, x: int, rng: Rng) -> int:

@@ -67,10 +67,10 @@ def port_cycles(cost, op, ports):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def read_latency(op, ports):  # type: ignore[no-untyped-def]
-    """Cycles from the end of a fetch until its data are there: of both inputs if there are two."""
+def read_latency(cost, op, ports):  # type: ignore[no-untyped-def]
+    """Cycles from the end of a fetch until its data are there: those of the second input if it is fetched, too."""
     latency = ports[op.ifm.port].read.latency
-    return max(latency, ports[op.ifm2.port].read.latency) if op.has_ifm2 else latency
+    return max(latency, ports[op.ifm2.port].read.latency) if cost.ifm2_beats > 0 else latency
 
 
 @inlined
@@ -79,7 +79,7 @@ def wait_cycles(op, ports, machine, fetches, count, scratch):  # type: ignore[no
     waited, total = 0.0, 0.0
     for i in range(2 * count):
         cost_fetch(scratch, fetches[i % count], op, ports, machine)
-        fetched = abs(scratch.ifm_cycles) + abs(scratch.ifm2_cycles) + read_latency(op, ports)
+        fetched = abs(scratch.ifm_cycles) + abs(scratch.ifm2_cycles) + read_latency(scratch, op, ports)
         waited = max(fetched - scratch.mac_cycles - waited, 0.0)
         total += waited
     return total / 2
@@ -116,7 +116,7 @@ def plane_cycles(op, machine, ports, y, x, fetches, cost, scratch):  # type: ign
         cost_block(cost, op, machine, ports, y, x, layer * op.block_depth, fetches, scratch)
         if a == 0 or not is_kept(op):
             beats, cycles = cost.ifm_beats, cost.ifm_cycles
-            fetched = (cycles + cost.ifm2_cycles) / cost.fetches + read_latency(op, ports)
+            fetched = (cycles + cost.ifm2_cycles) / cost.fetches + read_latency(cost, op, ports)
         if is_kept(op):
             cost.ifm_beats, cost.ifm_cycles = beats / deep, cycles / deep
         mac, output = cost.mac_cycles, cost.output_cycles
@@ -147,7 +147,7 @@ def operation_cycles(op, machine, ports, limit, fetches, cost, scratch):  # type
     cost_block(cost, op, machine, ports, 0, 0, 0, fetches, scratch)
     first = (cost.ifm_cycles + cost.ifm2_cycles) / cost.fetches
     last = min(max(cost.mac_cycles, first), cost.output_cycles)
-    return total + max(held, 0.0) + EXPOSED * (first + read_latency(op, ports) + last)
+    return total + max(held, 0.0) + EXPOSED * (first + read_latency(cost, op, ports) + last)
 
 
 @inlined

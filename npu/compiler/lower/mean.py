@@ -22,6 +22,11 @@ from npu.records import replace
 
 _MAX_HEIGHT = 256
 _MAX_AREA = 1 << 16
+_MOST_SUMS = 1 << 20
+"""Sums of which each is looked at for their factor."""
+_LARGEST_FACTOR = (1 << 31) - 1
+_BEYOND = 1 << 62
+"""What no product of a sum and a factor reaches."""
 
 
 def lower_mean(builder: Builder, op: Op) -> None:
@@ -66,8 +71,8 @@ def factor_of_sums(source: Quantized, target: Quantized, count: int) -> Scale | 
     scale = source.scale / target.scale
     sums, bias = centred + count * source.zero_point, np.float32(-source.zero_point) * scale * np.float32(count)
     wanted = np.clip(round_away(sums.astype(np.float32) * scale + bias).astype(np.int64), least, most)
-    low = np.where(wanted > least, (2 * wanted - 1) << given.shift - 1, -_ANY)
-    high = np.where(wanted < most, ((2 * wanted + 1) << given.shift - 1) - 1, _ANY)
+    low = np.where(wanted > least, (2 * wanted - 1) << given.shift - 1, -_BEYOND)
+    high = np.where(wanted < most, ((2 * wanted + 1) << given.shift - 1) - 1, _BEYOND)
     is_below, sizes = centred < 0, np.abs(centred)
     low, high = np.where(is_below, -high, low), np.where(is_below, -low, high)
     has_size = sizes > 0
@@ -78,12 +83,6 @@ def factor_of_sums(source: Quantized, target: Quantized, count: int) -> Scale | 
 
 def _ends(values: Quantized) -> tuple[int, int]:
     return values.element.minimum - values.zero_point, values.element.maximum - values.zero_point
-
-
-_MOST_SUMS = 1 << 20
-"""Sums that are looked at one by one."""
-_ANY = 1 << 62
-_LARGEST_FACTOR = (1 << 31) - 1
 
 
 def _lower(builder: Builder, op: Op, factor: Callable[[int], Scale], rounding: Rounding) -> None:

@@ -87,12 +87,14 @@ class _BoundaryCopies:
                 return together
         for number, one, saved in worth:
             changed = _with_copy(graph, number, one, copied)
-            changed_cost, changed_far = self._cost(changed), _far_maps(changed)
+            if (changed_cost := self._cost(changed)) > cost:
+                continue
+            changed_far = _far_maps(changed)
             if not changed_far <= far and saved > _MUCH * self._cycles(graph):
                 changed = replace(changed, room=self._mode.arena_cache_bytes)
                 changed_far = _far_maps(changed)
             # with more in the arena than before, it is the copy, or a map that makes room for it
-            if changed_cost <= cost and changed_far <= far:
+            if changed_far <= far:
                 graph, far, cost = changed, changed_far, changed_cost
         return graph
 

@@ -140,6 +140,19 @@ def test_a_second_input_from_afar_takes_larger_blocks() -> None:
     assert chooser.choose(far).block.depth > chooser.choose(near).block.depth
 
 
+def test_blocks_behind_the_first_do_not_wait_for_a_second_input_of_one_row() -> None:
+    variant, block = load_variant("ethos-u65-256"), Block(2, 16, 16)
+    rows = BlockProblem(
+        work=Work.ELEMENTWISE, ofm=(64, 64, 64), ifm_depth=64, ifm_bits=8, ofm_bits=8, kernel=KernelWindow(), reads_ifm2=True
+    )
+
+    def cycles(height: int, memory: str) -> float:
+        return cycles_with(replace(rows, ifm2=SecondInput((height, 64, 64), memory, is_bricked=False)), block, variant)
+
+    assert cycles(64, "constants") > 2 * cycles(64, "cache")
+    assert cycles(1, "constants") < 1.1 * cycles(1, "cache")
+
+
 def test_the_search_is_made_ready_once_for_most_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     """To bind its arrays takes longer than a search."""
     bound: list[int] = []
