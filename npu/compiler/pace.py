@@ -27,8 +27,8 @@ class Pace:
 
     @property
     def is_engine_idle(self) -> bool:
-        """Whether the last kernel did not wait for its copy: copying is not what everything waits for."""
-        return self.engine_free < self.kernel_started or not self.kernel_free
+        """Whether nothing was copied yet, or the last kernel did not wait: copying is not what everything waits for."""
+        return self.engine_free < self.kernel_started or not self.engine_free
 
     @property
     def without_lead(self) -> Pace:

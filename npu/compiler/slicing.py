@@ -26,6 +26,9 @@ SMALLEST_SLICE_BYTES = 5 * 1024
 _CLEARLY_FASTER = 0.97
 """Slices of whole blocks are the more uneven ones: they need more memory at a time."""
 
+_WORTH_WAITING = 4
+"""How many times the cycles for which finer slices keep later copies waiting they save, where nobody knows of these yet."""
+
 _WORTH_SRAM = 3.0
 """How many times the cycles of copied constants those in place may take where SRAM counts more."""
 
@@ -239,7 +242,7 @@ def _cut(forms: Forms, room: int, pace: Pace) -> Slicing:
     while depth > unit and pace.is_engine_idle and _waits(best, pace):
         depth = _even(total, depth // 2, unit)
         finer = forms.copied(total, depth)
-        if _span(finer, pace) >= _span(best, pace):
+        if not _is_sooner(finer, best, pace):
             break
         best = finer
     return best
@@ -273,6 +276,13 @@ def _even(total: int, most: int, unit: int) -> int:
 def _span(form: Slicing, pace: Pace) -> float:
     """Cycles until the last slice is done."""
     return form.ends(pace)[0] - pace.kernel_free
+
+
+def _is_sooner(finer: Slicing, form: Slicing, pace: Pace) -> bool:
+    """Whether finer slices are done sooner: behind kernels without copies, by so much that later copies may wait for it."""
+    (kernel, engine), (kernel_before, engine_before) = finer.ends(pace), form.ends(pace)
+    is_first_copy = pace.kernel_free > 0 == pace.engine_free
+    return kernel_before - kernel > (_WORTH_WAITING * (engine - engine_before) if is_first_copy else 0)
 
 
 def _waits(form: Slicing, pace: Pace) -> bool:

@@ -31,7 +31,7 @@ def convolved(height: int, width: int, depth: int, filters: int, size: int) -> b
     [
         ("ethos-u55-256", (32, 400, 276), [64, 64, 64, 64, 20]),  # whole blocks
         ("ethos-u65-256", (32, 200, 180), [96, 84]),  # no gain: equal slices need less memory at a time
-        ("ethos-u65-256", (1, 114, 288), [80, 80, 80, 48]),  # finer, so that kernels wait less for the first
+        ("ethos-u65-256", (6, 114, 288), [80, 80, 80, 48]),  # finer, so that kernels wait less for the first
     ],
 )
 def test_slices_are_whole_blocks_where_these_are_clearly_faster(
@@ -55,6 +55,15 @@ def test_slices_are_longer_where_each_reads_much_of_the_input_again(target: str,
     (partition,) = npu.compile(content, target=target).compiled_model.partitions
     found = [operation.ofm.depth for operation in partition.operations if isinstance(operation, Convolution)]
     assert min(found[:-1]) == least
+
+
+@pytest.mark.parametrize(("depth", "filters", "size", "slices"), [(32, 64, 3, [16] * 4), (8, 32, 1, [32])])
+def test_the_first_copies_behind_a_kernel_without_any_are_short(depth: int, filters: int, size: int, slices: list[int]) -> None:
+    """The first weights are there sooner. Of few weights, more copies would only keep later ones waiting."""
+    net = Layers(1)
+    content = net.finish(net.conv(net.pool(net.input(4, 12, depth)), filters, size))
+    (partition,) = npu.compile(content, target="ethos-u65-256").compiled_model.partitions
+    assert [operation.ofm.depth for operation in partition.operations if isinstance(operation, Convolution)] == slices
 
 
 def test_slices_are_not_longer_where_their_copies_are_what_everything_waits_for() -> None:

@@ -189,12 +189,12 @@ def test_the_latency_of_a_copy_passes_while_the_one_before_it_is_read() -> None:
 
 def test_copies_get_a_little_more_where_encoded_weights_are_longer_than_expected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(price_copies, "PRICE_OF_MEMORY", 0.1)  # so that copies have a bound
-    content, session = connected(240, 200, 272, 312, 88, 184, 56), Session(Hardware("ethos-u65-256"))
+    content, session = connected(264, 224, 56, 184, 152, 96), Session(Hardware("ethos-u65-256"))
     enough = npu.time_model(npu.compile(content, session=session).content, session=session).report.totals
     monkeypatch.setattr(job_maker, "_MORE", (0,))
     scarce = npu.time_model(npu.compile(content, session=session).content, session=session).report.totals
     assert enough.npu_cycles < 0.995 * scarce.npu_cycles
-    assert enough.sram_bytes < 1.15 * scarce.sram_bytes
+    assert enough.sram_bytes < 1.2 * scarce.sram_bytes
 
 
 def few_values_then_many_weights() -> bytes:
