@@ -8,6 +8,7 @@ from npu.compiler.goal import Goal
 from npu.compiler.ir import ConvolutionStep
 from npu.compiler.job_maker import JobMaker
 from npu.compiler.memory import CopyPlan
+from npu.compiler.slicing import LARGEST_SLICE_BYTES
 from npu.compiler.state import GraphState, State
 from npu.compiler.weights import ExpectedConstants
 
@@ -22,6 +23,9 @@ _SHARES = (0, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
 
 _MORE_BYTES = (8192, 16384, 32768, 65536, 131072, 262144)
 """The same beyond what maps leave free where they take most: constants there are read in place, or in small slices."""
+
+_ROOMY_BYTES = 2 * LARGEST_SLICE_BYTES
+"""Where copies may take so much, slices are as long as they get but for a few."""
 
 _UNSURE = 1.02
 """Plans with a bound take so much longer than estimated, relative to the one without."""
@@ -76,6 +80,8 @@ def _worthwhile(state: State, maker: JobMaker) -> int | None:
         own = cost(plan.cycles, plan.bytes) * _UNSURE
         if own < best:
             best, chosen = own, copies_bytes
+        if copies_bytes >= _ROOMY_BYTES and plan.bytes - maps_bytes <= copies_bytes // 2:
+            break  # more room would not be taken either
     return chosen
 
 
