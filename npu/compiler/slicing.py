@@ -26,7 +26,7 @@ SMALLEST_SLICE_BYTES = 5 * 1024
 _CLEARLY_FASTER = 0.97
 """Slices of whole blocks are the more uneven ones: they need more memory at a time."""
 
-_WORTH_WAITING = 4
+_WORTH_WAITING = 2
 """How many times the cycles for which finer slices keep later copies waiting they save, where nobody knows of these yet."""
 
 _WORTH_SRAM = 3.0
