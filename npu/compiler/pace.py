@@ -27,8 +27,13 @@ class Pace:
 
     @property
     def is_engine_idle(self) -> bool:
-        """Whether nothing was copied yet, or the last kernel did not wait: copying is not what everything waits for."""
-        return self.engine_free < self.kernel_started or not self.engine_free
+        """Whether the last kernel did not wait for its copy: copying is not what everything waits for."""
+        return self.engine_free < self.kernel_started or not self.kernel_free
+
+    @property
+    def is_behind_one_kernel(self) -> bool:
+        """Whether nothing was copied, and one kernel has run."""
+        return self.kernel_free > 0 and not (self.kernel_started or self.engine_free)
 
     @property
     def without_lead(self) -> Pace:

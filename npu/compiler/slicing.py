@@ -27,7 +27,8 @@ _CLEARLY_FASTER = 0.97
 """Slices of whole blocks are the more uneven ones: they need more memory at a time."""
 
 _WORTH_WAITING = 2
-"""How many times the cycles for which finer slices keep later copies waiting they save, where nobody knows of these yet."""
+"""How many times the cycles for which finer slices keep later copies waiting they save behind the first kernel: these may be
+what everything waits for."""
 
 _WORTH_SRAM = 3.0
 """How many times the cycles of copied constants those in place may take where SRAM counts more."""
@@ -182,7 +183,7 @@ def choose_form(forms: Forms, room: int, pace: Pace, *, is_bound: bool) -> Slici
         kept = _prefetched(forms, pace, room if is_bound else _MOST_PREFETCHED_BYTES) or kept
     if is_read_once and room < (forms.bytes_at_once if mode.has_separate_cache else 2 * SMALLEST_SLICE_BYTES):
         return kept
-    copied = _cut(forms, room, pace)
+    copied = _cut(forms, room, pace, is_bound=is_bound)
     needed = copied.room
     if is_read_once and needed > _MOST_ROOMS * room:
         return kept
@@ -221,7 +222,7 @@ def plane_blocks(ofm: MapShape, choice: BlockChoice) -> int:
     return -(-ofm[0] // choice.block.height) * -(-ofm[1] // choice.block.width)
 
 
-def _cut(forms: Forms, room: int, pace: Pace) -> Slicing:
+def _cut(forms: Forms, room: int, pace: Pace, *, is_bound: bool) -> Slicing:
     """Copied slices: as few equal ones as fit, or whole blocks of the best depth where that is clearly faster; more of them as
     long as the first copy is what the kernels wait for.
 
@@ -239,10 +240,12 @@ def _cut(forms: Forms, room: int, pace: Pace) -> Slicing:
         wide, channels = _in_slices(forms, size, pace)
         if _span(wide, pace) < _span(best, pace) * _MUCH_FASTER:
             best, depth = wide, channels
-    while depth > unit and pace.is_engine_idle and _waits(best, pace):
+    worth_waiting = _WORTH_WAITING if pace.is_behind_one_kernel and not is_bound else 0
+    while depth > unit and (pace.is_engine_idle or worth_waiting) and _waits(best, pace):
         depth = _even(total, depth // 2, unit)
         finer = forms.copied(total, depth)
-        if not _is_sooner(finer, best, pace):
+        (kernel, engine), (kernel_before, engine_before) = finer.ends(pace), best.ends(pace)
+        if kernel_before - kernel <= worth_waiting * (engine - engine_before):
             break
         best = finer
     return best
@@ -276,13 +279,6 @@ def _even(total: int, most: int, unit: int) -> int:
 def _span(form: Slicing, pace: Pace) -> float:
     """Cycles until the last slice is done."""
     return form.ends(pace)[0] - pace.kernel_free
-
-
-def _is_sooner(finer: Slicing, form: Slicing, pace: Pace) -> bool:
-    """Whether finer slices are done sooner: behind kernels without copies, by so much that later copies may wait for it."""
-    (kernel, engine), (kernel_before, engine_before) = finer.ends(pace), form.ends(pace)
-    is_first_copy = pace.kernel_free > 0 == pace.engine_free
-    return kernel_before - kernel > (_WORTH_WAITING * (engine - engine_before) if is_first_copy else 0)
 
 
 def _waits(form: Slicing, pace: Pace) -> bool:
