@@ -8,7 +8,6 @@ from npu.compiler.goal import Goal
 from npu.compiler.ir import ConvolutionStep
 from npu.compiler.job_maker import JobMaker
 from npu.compiler.memory import CopyPlan
-from npu.compiler.slicing import LARGEST_SLICE_BYTES
 from npu.compiler.state import GraphState, State
 from npu.compiler.weights import ExpectedConstants
 
@@ -23,9 +22,6 @@ _SHARES = (0, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
 
 _MORE_BYTES = (8192, 16384, 32768, 65536, 131072, 262144)
 """The same beyond what maps leave free where they take most: constants there are read in place, or in small slices."""
-
-_ROOMY_BYTES = 2 * LARGEST_SLICE_BYTES
-"""Where copies may take so much, more room makes slices longer only of weights that are more than the largest slice."""
 
 _UNSURE = 1.02
 """Plans with a bound take so much longer than estimated, relative to the one without."""
@@ -48,25 +44,21 @@ def price_copies(state: State) -> State:
 def _priced(graph: GraphState, state: State) -> GraphState:
     constants = ExpectedConstants(state.constants)
     maker = JobMaker(graph.graph, graph.nodes, graph.layouts, graph.far, state.chooser, constants, graph.room)
-    price = _least if state.goal is Goal.SIZE else _worthwhile
-    return replace(graph, copies_bytes=price(graph, state, maker), job_maker=maker)
+    least = state.goal is Goal.SIZE
+    return replace(graph, copies_bytes=_least(graph, state, maker) if least else _worthwhile(state, maker), job_maker=maker)
 
 
 def _least(graph: GraphState, state: State, maker: JobMaker) -> int:
     mode, cache_bytes = state.variant.memory_mode, state.variant.memory_mode.arena_cache_bytes
     if not mode.has_separate_cache:
         return 0
-    tiny = cache_bytes // TINY_PARTS[_most_weights(graph) * MANY_PART > cache_bytes]
+    largest = max((step.weights.values.size for step in graph.steps if isinstance(step, ConvolutionStep)), default=0)
+    tiny = cache_bytes // TINY_PARTS[largest * MANY_PART > cache_bytes]
     return max(tiny - _plan(maker, 0).bytes, 0)
 
 
-def _most_weights(graph: GraphState) -> int:
-    """Of one operation."""
-    return max((step.weights.values.size for step in graph.steps if isinstance(step, ConvolutionStep)), default=0)
-
-
-def _worthwhile(graph: GraphState, state: State, maker: JobMaker) -> int | None:
-    mode, is_small = state.variant.memory_mode, _most_weights(graph) <= LARGEST_SLICE_BYTES
+def _worthwhile(state: State, maker: JobMaker) -> int | None:
+    mode = state.variant.memory_mode
     given = mode.arena_cache_bytes // SMALL_PARTS[mode.has_separate_cache]
 
     def cost(cycles: float, size: int) -> float:
@@ -84,8 +76,6 @@ def _worthwhile(graph: GraphState, state: State, maker: JobMaker) -> int | None:
         own = cost(plan.cycles, plan.bytes) * _UNSURE
         if own < best:
             best, chosen = own, copies_bytes
-        if is_small and copies_bytes >= _ROOMY_BYTES and plan.bytes - maps_bytes <= copies_bytes // 2:
-            break  # more room would not be taken either
     return chosen
 
 

@@ -57,12 +57,21 @@ def test_slices_are_longer_where_each_reads_much_of_the_input_again(target: str,
     assert min(found[:-1]) == least
 
 
-@pytest.mark.parametrize(("depth", "filters", "size", "slices"), [(32, 64, 3, [16] * 4), (8, 32, 1, [32])])
-def test_the_first_copies_behind_a_kernel_without_any_are_short(depth: int, filters: int, size: int, slices: list[int]) -> None:
-    """The first weights are there sooner. Of few weights, more copies would only keep later ones waiting."""
+@pytest.mark.parametrize(
+    ("goal", "shape", "conv", "slices"),
+    [
+        ("performance", (4, 12, 32), (64, 3), [16] * 4),  # the first weights are there sooner
+        ("performance", (4, 12, 8), (32, 1), [32]),  # of few weights, more copies would only keep later ones waiting
+        ("performance", (2, 6, 48), (96, 1), [48, 48]),
+        ("size", (2, 6, 48), (96, 1), [96]),  # all have room at a time
+    ],
+)
+def test_the_first_copies_behind_one_kernel_are_short(
+    goal: str, shape: tuple[int, int, int], conv: tuple[int, int], slices: list[int]
+) -> None:
     net = Layers(1)
-    content = net.finish(net.conv(net.pool(net.input(4, 12, depth)), filters, size))
-    (partition,) = npu.compile(content, target="ethos-u65-256").compiled_model.partitions
+    content = net.finish(net.conv(net.pool(net.input(*shape)), *conv))
+    (partition,) = npu.compile(content, target="ethos-u65-256", optimise=goal).compiled_model.partitions
     assert [operation.ofm.depth for operation in partition.operations if isinstance(operation, Convolution)] == slices
 
 
