@@ -317,11 +317,10 @@ def _share_with_lead(
         is_left = start + positions[0] <= spans[root].last <= start + positions[-1]
         if root == target or root in sharer.lasting or not is_latest or not is_left:
             continue
-        lead = _lead(operand, storage, users, layouts)
-        if lead is None:
-            continue
         old_bytes, new_bytes = sharer.alone[own].size_bytes, sharer.alone[target].size_bytes
-        if 2 * max(old_bytes + lead, new_bytes) <= old_bytes + new_bytes + min(old_bytes, new_bytes):
+        most = (old_bytes + new_bytes + min(old_bytes, new_bytes)) // 2
+        lead = _lead(operand, storage, users, layouts) if max(old_bytes, new_bytes) <= most else None
+        if lead is not None and old_bytes + lead <= most:
             sharer.share(target, own, lead)
             return root
     return None

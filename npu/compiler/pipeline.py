@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -32,7 +32,7 @@ Pass: TypeAlias = Callable[[State], State]
 Observer: TypeAlias = Callable[[str, State], None]
 """Is told the name of the pass that has run and the state that it made."""
 
-PASSES: tuple[Pass, ...] = (
+PLANNING: tuple[Pass, ...] = (
     drop_idle_jobs,  # operators that would only copy go to the CPU
     partition_graphs,  # operators of the NPU that can run in one go become one node
     lower_partitions,  # TFLite operators become hardware operations over storages
@@ -45,11 +45,13 @@ PASSES: tuple[Pass, ...] = (
     schedule_jobs,  # blocks, slices of output channels, encoded weights
     plan_memory,  # addresses, and transfers ahead of use
     refuse_misfits,  # what only fits on the CPU goes there
+)
+WRITING: tuple[Pass, ...] = (
     emit_operations,  # machine operations with addresses and waits
     encode_streams,  # command words and driver payloads
     rebuild_graphs,  # TFLite again, with one operator for each node of the NPU
 )
-
+PASSES = (*PLANNING, *WRITING)
 
 _SURE = 0.9
 """Of what a model costs, what it costs at most with results of joins that are made late: copies take memory elsewhere."""
@@ -64,7 +66,13 @@ def pass_names() -> tuple[str, ...]:
 
 
 def run_passes(state: State, observers: tuple[Observer, ...] = ()) -> State:
-    """The state after the last pass, or as soon as nothing is left for the NPU.
+    """The state after the last pass, or as soon as nothing is left for the NPU."""
+    state = _planned(state, observers)
+    return _after(WRITING, state, observers) if state.has_work else state
+
+
+def _planned(state: State, observers: tuple[Observer, ...]) -> State:
+    """The best plan.
 
     If the maps, with copies of constants, do not fit the memory as they are, the model is tried for SIZE too: what is made
     smaller in another way may fit, or be faster. With results of joins that are made late it takes least: the last way before
@@ -127,15 +135,16 @@ def _run_until_placed(state: State, observers: tuple[Observer, ...]) -> State:
     """Operators that a pass refuses go to the CPU, and the passes begin anew: other partitions, other programs."""
     start = state
     while True:
-        state = _run_until_refused(start, observers)
+        state = _after(PLANNING, start, observers)
         if not state.refusals:
             return state
         placement = without_refused(state.placement, state.refusals)
         start = replace(_anew(start, start.goal, placement), keeps_misfits=start.keeps_misfits, joins=start.joins)
 
 
-def _run_until_refused(state: State, observers: tuple[Observer, ...]) -> State:
-    for step in PASSES:
+def _after(passes: Iterable[Pass], state: State, observers: tuple[Observer, ...]) -> State:
+    """The state after passes, or as soon as one refuses something or nothing is left for the NPU."""
+    for step in passes:
         state = step(state)
         for observe in (*DEFAULT_OBSERVERS, *observers):
             observe(step.__name__, state)

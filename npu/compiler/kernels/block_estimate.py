@@ -32,6 +32,9 @@ ifm_banks, accumulator_banks = inlined(_ifm_banks), inlined(_accumulator_banks)
 EXPOSED = 0.5
 """Part of an operation's first fetch and last block that the blocks of its neighbours do not hide."""
 
+SURE = 0.97
+"""Part of the work of a map in one block that its parts do not fall below: bubbles of the MAC array depend on the block."""
+
 
 @inlined
 def kind_of_blocks(kind, count, is_first_other):  # type: ignore[no-untyped-def]
@@ -166,6 +169,21 @@ def is_larger(best, op):  # type: ignore[no-untyped-def]
     return size > other or (size == other and best[1] > op.block_width)
 
 
+@inlined
+def blocks_of(op):  # type: ignore[no-untyped-def]
+    """How many blocks the output has."""
+    plane = ceil_div(op.ofm.height, op.block_height) * ceil_div(op.ofm.width, op.block_width)
+    return plane * ceil_div(op.ofm.depth, op.block_depth)
+
+
+@inlined
+def fewest_cycles(op, machine, ports, fetches, cost, scratch):  # type: ignore[no-untyped-def]
+    """What the operation takes at least, whatever its block, and what every block adds to that."""
+    op.block_height, op.block_width, op.block_depth = op.ofm.height, op.ofm.width, op.ofm.depth
+    cost_block(cost, op, machine, ports, 0, 0, 0, fetches, scratch)
+    return max(cost.mac_cycles, cost.output_cycles) * SURE, cost.fetches * FETCH_CYCLES
+
+
 @kernel(
     ty.float64(OPERATIONS, MACHINES, PORTS, BUFFERS, ty.int64[:, ::1], LIST, FETCHES, BLOCK_COSTS, LIST),
     error_model="numpy",
@@ -178,12 +196,15 @@ def choose(operations, machines, ports, rules, axes, counts, fetches, costs, bes
     """
     op, rule, cycles = operations[0], rules[0], FAR
     best[:] = 0
+    least, for_block = fewest_cycles(op, machines[0], ports, fetches, costs[0], costs[1])
     for i in range(counts[0] * counts[1] * counts[2] - 1, -1, -1):
         row, column, layer = block_place(i, counts[1], counts[2])
         op.block_height, op.block_width, op.block_depth = axes[0, row], axes[1, column], axes[2, layer]
-        if is_fitting(rule, op.block_height, op.block_width, op.block_depth):
-            own = operation_cycles(op, machines[0], ports, cycles, fetches, costs[0], costs[1])
-            if own < cycles or (own == cycles and not is_larger(best, op)):
-                cycles = own
-                best[0], best[1], best[2] = op.block_height, op.block_width, op.block_depth
+        is_slow = least + for_block * blocks_of(op) > cycles
+        if is_slow or not is_fitting(rule, op.block_height, op.block_width, op.block_depth):
+            continue
+        own = operation_cycles(op, machines[0], ports, cycles, fetches, costs[0], costs[1])
+        if own < cycles or (own == cycles and not is_larger(best, op)):
+            cycles = own
+            best[0], best[1], best[2] = op.block_height, op.block_width, op.block_depth
     return cycles
