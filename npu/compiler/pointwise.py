@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping
 
@@ -26,15 +27,21 @@ def shapes_to_try(step: Step, layouts: Mapping[Storage, Layout]) -> Iterator[Map
     kinds = {layouts[view.storage] for view in views(step) if view.storage in layouts}
     if len(kinds) > 1 or not is_pointwise(step) or not all(_is_one_piece(view, layouts) for view in views(step)):
         return
-    elements, unit = math.prod(step.ofm.shape), BRICK_DEPTH if Layout.NHCWB16 in kinds else 1
+    unit = BRICK_DEPTH if Layout.NHCWB16 in kinds else 1
+    yield from (shape for shape in _shapes_of(math.prod(step.ofm.shape), unit) if shape != step.ofm.shape)
+
+
+@functools.lru_cache(1 << 10)
+def _shapes_of(elements: int, unit: int) -> tuple[MapShape, ...]:
+    """Shapes worth a look of maps with so many elements, of which the channels are a multiple of a unit."""
     depths = _divisors(elements, _DEEPEST, unit)
     in_rows = [depth for depth in depths if depth <= BRICK_DEPTH][-1:]
+    shapes = []
     for depth in dict.fromkeys((*in_rows, *depths[-_MOST_DEPTHS:])):
         plane = elements // depth
         height = _divisors(plane, math.isqrt(plane))[-1]
-        shape = height, plane // height, depth
-        if shape != step.ofm.shape and shape[1] <= _LARGEST_EXTENT:
-            yield shape
+        shapes.append((height, plane // height, depth))
+    return tuple(shape for shape in shapes if shape[1] <= _LARGEST_EXTENT)
 
 
 def shape_forms(step: Step, layouts: Mapping[Storage, Layout]) -> list[Step]:

@@ -10,6 +10,7 @@ from npu.compiler.block_estimate import BlockProblem, SecondInput
 from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, WindowStep
 from npu.compiler.layout import choose_layouts, views
 from npu.compiler.pace import JOB_CYCLES
+from npu.compiler.pointwise import shapes_to_try, with_shape
 from npu.compiler.slicing import Forms, plane_blocks
 from npu.compiler.weights import Constants, ExpectedConstants
 from npu.hardware.variant import MemoryMode
@@ -25,6 +26,7 @@ from npu.isa.operations import (
     Upscale,
 )
 from npu.isa.shram import POOLS, Work
+from npu.layouts import MapShape
 from npu.machine.output_unit import elementwise_rank, window_rank
 from npu.machine.port_rates import port_rate
 from npu.records import replace
@@ -104,6 +106,28 @@ def _output_rank(step: Step, accumulator: AccumulatorFormat) -> str:
         is_max_pooling=isinstance(step, PoolingStep) and step.mode is PoolingMode.MAX,
         has_40_bit_accumulators=accumulator is AccumulatorFormat.INT40,
     )
+
+
+class ShapeCycles:
+    """Cycles of steps in every shape that their maps could have; steps that are alike are looked at once."""
+
+    def __init__(self, layouts: Mapping[Storage, Layout], chooser: BlockChooser, far: Collection[Storage] = ()) -> None:
+        self._layouts, self._chooser, self._far = layouts, chooser, far
+        self._known: dict[tuple[Facts, MapShape, int], float] = {}
+
+    def of(self, step: Step, depth_limit: int = 0) -> dict[MapShape, float]:
+        """Those in the step's own shape, which comes first, and in the others; blocks of at most that depth if one is given."""
+        facts = _facts(step, self._layouts, self._chooser.variant.memory_mode, BlockProblem.weight_bytes, self._far)
+        own = step.ofm.shape
+        return {shape: self._in(shape, step, facts, depth_limit) for shape in (own, *shapes_to_try(step, self._layouts))}
+
+    def _in(self, shape: MapShape, step: Step, facts: Facts, depth_limit: int) -> float:
+        key = facts, shape, depth_limit
+        if key not in self._known:
+            form = step if shape == step.ofm.shape else with_shape(step, shape)
+            problem = describe(form, self._layouts, self._chooser.variant.memory_mode, far=self._far)
+            self._known[key] = self._chooser.choose(problem, depth_limit=depth_limit).cycles
+        return self._known[key]
 
 
 class StepProblems:

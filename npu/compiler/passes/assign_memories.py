@@ -9,9 +9,8 @@ from npu.compiler.block_config import BlockChooser
 from npu.compiler.fast_memory import far_maps
 from npu.compiler.ir import Step, Storage
 from npu.compiler.layout import choose_layouts, views
-from npu.compiler.pointwise import shape_forms
 from npu.compiler.state import GraphState, State
-from npu.compiler.step_problems import describe
+from npu.compiler.step_problems import ShapeCycles
 from npu.isa.operations import Layout
 
 
@@ -29,11 +28,11 @@ def _assigned(graph: GraphState, chooser: BlockChooser) -> GraphState:
 
 def _suited(graph: GraphState, far: frozenset[Storage], chooser: BlockChooser) -> Mapping[Storage, Layout]:
     """The layouts with bricks for those maps in the arena whose steps take less by them."""
-    layouts, mode, sooner = graph.layouts, chooser.variant.memory_mode, choose_layouts(graph.steps, far)
+    layouts, sooner = graph.layouts, choose_layouts(graph.steps, far)
 
     def cycles(steps: Sequence[Step], layouts: Mapping[Storage, Layout]) -> float:
-        forms = (shape_forms(step, layouts) for step in steps)
-        return sum(min(chooser.choose(describe(form, layouts, mode, far=far)).cycles for form in row) for row in forms)
+        shapes = ShapeCycles(layouts, chooser, far)
+        return sum(min(shapes.of(step).values()) for step in steps)
 
     for storage in (storage for storage in sooner if storage in far and sooner[storage] is not layouts[storage]):
         users = [step for step in graph.steps if any(view.storage is storage for view in views(step))]

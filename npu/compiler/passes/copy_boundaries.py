@@ -18,10 +18,9 @@ from npu.compiler.layout import reads
 from npu.compiler.near_copies import WORTH_COPYING, copying_step, near_copy, on_copy, touches
 from npu.compiler.pace import JOB_CYCLES
 from npu.compiler.peaks import hidden_peak
-from npu.compiler.pointwise import shape_forms
 from npu.compiler.slicing import LARGEST_SLICE_BYTES
 from npu.compiler.state import GraphState, State
-from npu.compiler.step_problems import StepEstimates, describe
+from npu.compiler.step_problems import ShapeCycles, StepEstimates
 from npu.hardware.variant import MemoryMode
 from npu.machine.port_rates import port_rate
 
@@ -102,12 +101,12 @@ class _BoundaryCopies:
         """Cycles that steps on the copy save, less what it must save."""
         program, near = graph.nodes[number].program, near_copy(storage)
         assert program is not None
-        with_it, layouts = copied(program, storage, near), {**graph.layouts, near: graph.layouts[storage]}
+        with_it = copied(program, storage, near)
+        shapes = ShapeCycles({**graph.layouts, near: graph.layouts[storage]}, self._chooser)
 
         def cycles(step: Step) -> float:
             limit = _SLICE_DEPTH if isinstance(step, ConvolutionStep) else 0
-            forms = shape_forms(step, layouts)
-            own = min(self._chooser.choose(describe(form, layouts, self._mode), depth_limit=limit).cycles for form in forms)
+            own = min(shapes.of(step, limit).values())
             return max(own, self._port_cycles(step)) if isinstance(step, ConvolutionStep) else own
 
         before = sum(cycles(step) for step in program.steps if touches(step, storage))

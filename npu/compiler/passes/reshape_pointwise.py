@@ -8,9 +8,9 @@ from dataclasses import replace
 from npu.compiler.block_config import BlockChooser
 from npu.compiler.ir import Step
 from npu.compiler.lifetime import PlanNode
-from npu.compiler.pointwise import shape_forms
+from npu.compiler.pointwise import is_pointwise, with_shape
 from npu.compiler.state import GraphState, State
-from npu.compiler.step_problems import describe
+from npu.compiler.step_problems import ShapeCycles
 from npu.layouts import MapShape
 from npu.records import dataclass
 
@@ -20,9 +20,10 @@ _SWITCH_CYCLES = 100
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """The steps so far, from the last one back, and their cycles."""
+    """The steps so far, from the last one back, the shape of its maps, and their cycles."""
 
     step: Step
+    shape: MapShape
     cycles: float
     before: _Path | None
 
@@ -46,27 +47,23 @@ def _node(node: PlanNode, graph: GraphState, chooser: BlockChooser) -> PlanNode:
 def _fastest(steps: Sequence[Step], graph: GraphState, chooser: BlockChooser) -> tuple[Step, ...]:
     """The steps in the shapes whose cycles and changes take least in sum; of equal ones the steps' own."""
     paths: dict[MapShape, _Path] = {}
+    cycles = ShapeCycles(graph.layouts, chooser, graph.far)
     for step in steps:
-        forms = shape_forms(step, graph.layouts)
-        costs = [_cycles(form, graph, chooser) for form in forms] if len(forms) > 1 else [0.0]
-        paths = {form.ofm.shape: _extended(paths, form, cost) for form, cost in zip(forms, costs, strict=True)}
+        costs = cycles.of(step) if is_pointwise(step) else {step.ofm.shape: 0.0}
+        paths = {shape: _extended(paths, step, shape, cost) for shape, cost in costs.items()}
     path = min(paths.values(), key=lambda path: path.cycles, default=None)
     steps_back: list[Step] = []
     while path is not None:
-        steps_back.append(path.step)
+        steps_back.append(path.step if path.shape == path.step.ofm.shape else with_shape(path.step, path.shape))
         path = path.before
     return tuple(reversed(steps_back))
 
 
-def _extended(paths: Mapping[MapShape, _Path], step: Step, cycles: float) -> _Path:
-    """The least path that ends with `step`."""
+def _extended(paths: Mapping[MapShape, _Path], step: Step, own: MapShape, cycles: float) -> _Path:
+    """The least path that ends with `step` in a shape of its own."""
 
     def after(shape: MapShape) -> float:
-        return paths[shape].cycles + (_SWITCH_CYCLES if shape != step.ofm.shape else 0)
+        return paths[shape].cycles + (_SWITCH_CYCLES if shape != own else 0)
 
     before = min(paths, key=after, default=None)
-    return _Path(step, cycles, None) if before is None else _Path(step, cycles + after(before), paths[before])
-
-
-def _cycles(step: Step, graph: GraphState, chooser: BlockChooser) -> float:
-    return chooser.choose(describe(step, graph.layouts, chooser.variant.memory_mode, far=graph.far)).cycles
+    return _Path(step, own, cycles, None) if before is None else _Path(step, own, cycles + after(before), paths[before])
