@@ -228,7 +228,7 @@ HARDWARE = (
          "parts of the cell beside its gates must be {limit}", seen.cell_parts),
     Rule("N-LSTM-2", (LSTM,), Range(-15, -10), "scale of the cell state must be a power of 2 with an exponent {limit}",
          seen.cell_exponent),
-    Rule("N-LSTM-3", (LSTM,), Range(1, 64), "times must be {limit}", seen.times, fix="process the sequence in pieces"),
+    Rule("N-LSTM-3", (LSTM,), Range(1, 256), "times must be {limit}", seen.times, fix="process the sequence in pieces"),
     Rule("N-LSTM-5", (LSTM,), Range(14336, 1 << 31), "weights of the gates must be {limit}", seen.cell_weights,
          limit_of=lambda variant: Range(_least_cell(variant), 1 << 31),
          details=("The more of them, the less count the 90 operations of the gates at every time; a smaller cell is faster on "

@@ -27,8 +27,8 @@ from npu.machine.rules import ceil_div, round_up
 from npu.numerics.lstm_gates import SIGMOID_RANGE, LstmGates
 from npu.records import dataclass, replace
 
-MOST_TIMES = 64
-"""Times that are unrolled; each takes about 80 operations."""
+MOST_TIMES = 256
+"""Times that are unrolled; each takes about 80 operations, of which the commands are 4 KB."""
 _INPUT, _FORGET, _CELL, _OUTPUT, _TANH_OF_CELL = range(5)
 """Gates in the order of the operator's tensors, and what the output's is multiplied with."""
 _WEIGHTS, _RECURRENT, _BIAS, _STATE, _CELL_STATE = 1, 5, 12, 18, 19

@@ -250,7 +250,7 @@ REFUSED = {
     "peepholes": ({"peephole": True}, "neither peepholes nor projection"),
     "too few intermediates": ({"hidden": 4}, "must have 5 intermediate tensors, got 4"),
     "cell of another scale": ({"exponent": -9}, "power of two in"),
-    "many times": ({"times": 65}, "at most 64 times, got 65"),
+    "many times": ({"times": 257}, "at most 256 times, got 257"),
 }
 
 
