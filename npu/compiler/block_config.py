@@ -68,6 +68,12 @@ class BlockChooser:
         """
         return self._known.get((problem, depth_limit), lambda: _choose(problem, self._search, depth_limit))
 
+    def cycles_of(self, problem: BlockProblem, block: Block) -> float:
+        """Estimated cycles of the problem with a block that was chosen for another use of its constants."""
+        best = self._search.best(problem, (np.array([block.height]), np.array([block.width]), np.array([block.depth])))
+        assert best is not None
+        return best[1]
+
     def choose_alike(self, problem: BlockProblem, other: BlockChoice) -> BlockChoice | None:
         """The best legal block that reads weights as they are encoded for `other`: of its depth and traversal. None without."""
         depth, traversal = other.block.depth, other.traversal

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu.compiler.block_config import BlockChoice
-from npu.compiler.block_estimate import BlockProblem
 from npu.compiler.ir import ConvolutionStep, Step
 from npu.compiler.pace import Pace
 from npu.compiler.slicing import SMALLEST_SLICE_BYTES, Forms, Slicing, choose_form
@@ -26,7 +25,7 @@ class Job:
 
     `constants` are its weight streams and scale records in the read-only region, or what is expected of them before they are
     encoded; `is_staged` says whether they are copied ahead of use; `table` is the read-only offset of its look-up table, once
-    that is there. `cycles` is an estimate.
+    that is there. `cycles` is an estimate, and `cycles_if_left` one for constants that find no room for their copy.
     """
 
     step: Step
@@ -38,6 +37,7 @@ class Job:
     is_staged: bool
     table: int | None
     cycles: float
+    cycles_if_left: float = 0.0
 
 
 def make_jobs(
@@ -71,7 +71,7 @@ def make_jobs(
             share = len(own[step.ofm.shape]) / counts[id(step.weights)]
             form = encodings.cheapest(forms, step, choose_form(forms, room, pace, is_bound=is_bound), pace, share)
             spare = room - form.room
-            new = _convolution_jobs(step, problem, form, constants)
+            new = _convolution_jobs(step, forms, form, constants)
         else:
             spare, choice = room, forms.best
             new = [Job(step, choice, problem.accumulator, 0, step.ofm.shape[2], None, False, None, choice.cycles)]
@@ -90,7 +90,7 @@ def encode_constants(jobs: Sequence[Job], constants: Constants, progress: Progre
         table = constants.add(step.lut.tobytes()) if step.lut is not None else None
         if isinstance(step, ConvolutionStep):
             encoded = _added(constants, step, job.channel, job.depth, job.choice)
-        made.append(Job(step, job.choice, job.accumulator, job.channel, job.depth, encoded, job.is_staged, table, job.cycles))
+        made.append(replace(job, constants=encoded, table=table))
     return made
 
 
@@ -151,10 +151,11 @@ def _keep(form: Slicing, known: list[Slicing]) -> None:
         known.append(form)
 
 
-def _convolution_jobs(step: ConvolutionStep, problem: BlockProblem, form: Slicing, constants: ExpectedConstants) -> list[Job]:
-    jobs, channel = [], 0
+def _convolution_jobs(step: ConvolutionStep, forms: Forms, form: Slicing, constants: ExpectedConstants) -> list[Job]:
+    jobs, channel, accumulator = [], 0, forms.problem.accumulator
     for number, (count, choice) in enumerate(form.slices):
-        expected = _added(constants, step, channel, count, choice)
-        jobs.append(Job(step, choice, problem.accumulator, channel, count, expected, number < form.staged, None, choice.cycles))
+        expected, is_staged = _added(constants, step, channel, count, choice), number < form.staged
+        left = forms.cycles_if_left(count, choice) if is_staged else choice.cycles
+        jobs.append(Job(step, choice, accumulator, channel, count, expected, is_staged, None, choice.cycles, left))
         channel += count
     return jobs

@@ -9,7 +9,7 @@ from npu.layouts import MapShape
 from npu.machine.port_rates import PortRate
 from npu.machine.rules import ceil_div, round_up
 from npu.memo import cached_property
-from npu.records import dataclass
+from npu.records import dataclass, replace
 
 LARGEST_SLICE_BYTES = 32 * 1024
 """A weight slice is not made longer than this: its transfer must hide behind one or two kernels."""
@@ -99,6 +99,7 @@ class Forms:
         self.problem, self.chooser, self.port = problem, chooser, port
         self._copied: dict[tuple[int, int], Slicing] = {}
         self._alike: dict[int, tuple[Slicing, Slicing | None]] = {}
+        self._left: dict[tuple[int, BlockChoice], float] = {}
 
     @cached_property
     def best(self) -> BlockChoice:
@@ -145,6 +146,17 @@ class Forms:
         ]
         largest = sorted([count for count, _ in slices[:staged]])[-2:]
         return Slicing(slices, staged, tuple(copied), tuple(in_place), sum(largest) * size)
+
+    def cycles_if_left(self, channels: int, choice: BlockChoice) -> float:
+        """Those of a slice that was to be copied and stays in place, where its input passes the same port."""
+        problem, mode = self.problem, self.chooser.variant.memory_mode
+        if not problem.ifm_in_arena or mode.constants is not mode.arena:
+            return choice.cycles
+        key = channels, choice
+        if key not in self._left:
+            in_place = replace(problem.part(channels, in_place=True), traversal=choice.traversal)
+            self._left[key] = self.chooser.cycles_of(in_place, choice.block)
+        return self._left[key]
 
     def alike(self, form: Slicing, *, is_staged: bool) -> Slicing | None:
         """The slices of a form with blocks for this operation; None if one of them has no such block."""

@@ -133,7 +133,7 @@ class TransferPlanner:
 
 def _cycles_in_place(job: Job, rate: float) -> float:
     """Cycles of a job that reads constants in place that were to be copied."""
-    return max(job.cycles, _read_bytes(job) / rate)
+    return max(job.cycles, job.cycles_if_left, _read_bytes(job) / rate)
 
 
 def _read_bytes(job: Job) -> int:

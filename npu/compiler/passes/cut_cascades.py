@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
+from typing import TypeAlias
 
 from npu.compiler.fast_memory import far_maps, room_for_maps
 from npu.compiler.goal import Goal
@@ -24,7 +26,10 @@ _SURE = 0.95
 """Of the drafted cycles of the first plan, what another one has at most: drafts are not exact."""
 
 _NEAR = 1.02
-"""Times the cycles of whole maps in a cache: no plan is looked for that is faster than one within that."""
+"""Times the cycles of whole maps: no plan is looked for that is faster than one within that."""
+
+_Roomed: TypeAlias = tuple[Sequence[PlanNode], int]
+"""Nodes, and the bytes that maps may take in a cache."""
 
 
 def cut_cascades(state: State) -> State:
@@ -47,7 +52,7 @@ def _whole_bytes(graph: GraphState, peaks: MapPeaks, state: State) -> int:
     return peaks.whole + max((sum(sizes[number : number + 3]) for number in range(len(sizes))), default=0)
 
 
-def _fitting(graph: GraphState, peaks: MapPeaks, state: State) -> tuple[Sequence[PlanNode], int]:
+def _fitting(graph: GraphState, peaks: MapPeaks, state: State) -> _Roomed:
     """The nodes for the arena, then for the cache before it where there is one; the smallest for SIZE. And their room there."""
     if state.variant.memory_mode.has_separate_cache:
         return _in_cache(graph, _within(graph, peaks, state), state)
@@ -73,19 +78,19 @@ def _draft(graph: GraphState, state: State, nodes: Sequence[PlanNode], room: int
     return Draft(plan.cycles, plan.bytes, constants.bytes + STEP_BYTES * len(steps_of(nodes)))
 
 
-def _in_cache(graph: GraphState, nodes: Sequence[PlanNode], state: State) -> tuple[Sequence[PlanNode], int]:
+def _in_cache(graph: GraphState, nodes: Sequence[PlanNode], state: State) -> _Roomed:
     """The nodes for a cache and the traffic behind it, and the bytes that maps may take there.
 
-    That leaves room for copies of constants. Where it costs cycles, maps may take the whole cache if that is faster, but not
-    for SIZE.
+    That leaves room for copies of constants. Where it costs cycles, maps may take the whole cache if that is faster, or stay
+    whole behind it, but not for SIZE.
     """
     from npu.compiler.cascade import fit_cache
-    from npu.compiler.spared_traffic import spare_traffic
+    from npu.compiler.spared_traffic import cycles_with_stripes, spare_traffic
 
     mode, is_small = state.variant.memory_mode, state.goal is Goal.SIZE
     estimates = StepEstimates(state.chooser, state.constants)
 
-    def fitted(room: int) -> tuple[Sequence[PlanNode], int]:
+    def fitted(room: int) -> _Roomed:
         cut = fit_cache(graph.graph, nodes, room, saves_flash=is_small, progress=state.progress)
         return spare_traffic(graph.graph, cut if is_small else nodes, cut, room, estimates), room
 
@@ -95,11 +100,24 @@ def _in_cache(graph: GraphState, nodes: Sequence[PlanNode], state: State) -> tup
         return min(plan, (nodes, plan[1]), key=lambda one: price(_draft(graph, state, *one))) if is_cut else plan
     if hidden_peak(graph.graph, nodes, choose_layouts(steps_of(nodes))) <= plan[1]:
         return plan
-    if estimates(steps_of(plan[0]), far_maps(graph.graph, *plan)) <= estimates(steps_of(nodes)) * _NEAR:
+    far = far_maps(graph.graph, *plan)
+    cycles, others = cycles_with_stripes(steps_of(plan[0]), estimates, far), list[tuple[float, _Roomed]]()
+    if cycles > estimates(steps_of(nodes)) * _NEAR:
+        others.append((_SURE, fitted(mode.arena_cache_bytes)))
+    if cycles > cycles_with_stripes(steps_of(nodes), estimates, far_maps(graph.graph, nodes, plan[1])) * _NEAR:
+        whole = spare_traffic(graph.graph, nodes, nodes, plan[1], estimates)
+        others.append((_SURE if far else 1.0, (whole, plan[1])))
+    if not others:
         return plan
-    whole = fitted(mode.arena_cache_bytes)
-    cycles = [_drafted(graph, state, one, _expected(state), room=room).cycles for one, room in (whole, plan)]
-    return whole if cycles[0] < _SURE * cycles[1] else plan
+
+    def drafted(one: _Roomed) -> float:
+        few = _drafted(graph, state, one[0], _expected(state), room=one[1])
+        left = mode.arena_cache_bytes - few.maps.cache.total_bytes
+        many = _drafted(graph, state, one[0], _expected(state), room=one[1], copies_bytes=left)
+        return min(few.cycles, many.cycles)
+
+    least, best = min(((drafted(one) / most, one) for most, one in others), key=itemgetter(0))
+    return best if least < drafted(plan) else plan
 
 
 def _budget(peaks: MapPeaks, state: State) -> int:

@@ -19,6 +19,7 @@ from npu.hardware.choice import Hardware
 from npu.isa.operations import KernelOperation
 from npu.toolchain.session import Session
 
+from tests.support.architectures.layers import RELU, Layers
 from tests.support.builder import ModelBuilder
 
 CACHE = 24576
@@ -52,6 +53,14 @@ def session(goal: Goal = Goal.PERFORMANCE) -> Session:
 def kernels(content: bytes, goal: Goal = Goal.PERFORMANCE) -> list[KernelOperation]:
     (partition,) = npu.compile(content, session=session(goal)).compiled_model.partitions
     return [operation for operation in partition.operations if isinstance(operation, KernelOperation)]
+
+
+def test_a_map_stays_whole_behind_the_cache_where_stripes_would_read_large_weights_again() -> None:
+    net = Layers(3)
+    x = net.conv(net.input(28, 28, 1024), 1024, 1, act=RELU)
+    content = net.finish(net.conv(x, 16, 1))
+    (partition,) = npu.compile(content, "ethos-u65-256").compiled_model.partitions
+    assert {one.ofm.height for one in partition.operations if isinstance(one, KernelOperation)} == {28}
 
 
 @pytest.mark.parametrize("pairs", [2, 4])
