@@ -23,6 +23,9 @@ _QUEUED_KERNELS = 2
 _READING_SHARE = 0.5
 """Part of its cycles in which a kernel that reads constants in place keeps their port from copies."""
 
+_ALIKE = 1.0625
+"""Times its bytes that the largest slice of a step has at most to be one of as many channels."""
+
 _COPY_MARGIN = 1.125
 """Time that a copy ahead is given, as a multiple of its own: those before it and the kernels meanwhile are only estimated."""
 
@@ -88,6 +91,7 @@ class TransferPlanner:
     def __init__(self, jobs: Sequence[Job], start: int, port: PortRate) -> None:
         self._jobs, self._start, self._port = jobs, start, port
         self._uses = _uses(jobs)
+        self._slots = _slots(jobs, self._uses)
         self._copy_cycles = [port.copy_cycles(use[0].bytes + COMMAND_BYTES) for use in self._uses]
         self._clock = list(accumulate((job.cycles for job in jobs), initial=0.0))
 
@@ -110,7 +114,7 @@ class TransferPlanner:
                     break
                 is_needed = is_due or (latest[pending] <= self._clock[event + 1] and not _is_port_taken(jobs, event, rate))
                 sizes = (limits.early, limits.late) if is_needed else (limits.early,)
-                offset, begin = _place(packer, constants.bytes, start + event, start + last, sizes), previous_start
+                offset, begin = _place(packer, self._slots[pending], start + event, start + last, sizes), previous_start
                 if offset is None and is_needed:
                     offset = packer.place(LiveRange(constants.bytes, start + event, start + last), limits.late)
                     begin = kernel_free
@@ -164,13 +168,31 @@ def _latest_starts(uses: Sequence[tuple[WeightSlice, int, int]], clock: Sequence
     return starts[::-1]
 
 
-def _place(packer: Packer, size: int, issue: int, last: int, limits: Sequence[int]) -> int | None:
+def _place(packer: Packer, slot: tuple[int, int], issue: int, last: int, limits: Sequence[int]) -> int | None:
     """Offset of a buffer that is live from one event before `issue`, below the first of the limits that allows one."""
-    for limit in limits:
-        offset = packer.place(LiveRange(size, max(issue - 1, 0), last), limit)
-        if offset is not None:
-            return offset
+    for size in dict.fromkeys(slot):
+        for limit in limits:
+            offset = packer.place(LiveRange(size, max(issue - 1, 0), last), limit)
+            if offset is not None:
+                return offset
     return None
+
+
+def _slots(jobs: Sequence[Job], uses: Sequence[tuple[WeightSlice, int, int]]) -> list[tuple[int, int]]:
+    """Bytes of a buffer for each use, so that another slice of the step can follow it there, and what it takes alone.
+
+    Slices of as many channels are encoded to about as many bytes: in the place of one that is a little smaller the next one
+    would find no room, and wait for the kernel before it.
+    """
+    largest: dict[int, int] = {}
+    for constants, first, _ in uses:
+        step = id(jobs[first].step)
+        largest[step] = max(largest.get(step, 0), constants.bytes)
+    slots = []
+    for constants, first, _ in uses:
+        most = largest[id(jobs[first].step)]
+        slots.append((most if most <= constants.bytes * _ALIKE else constants.bytes, constants.bytes))
+    return slots
 
 
 def _uses(jobs: Sequence[Job]) -> list[tuple[WeightSlice, int, int]]:

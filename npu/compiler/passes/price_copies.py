@@ -68,7 +68,9 @@ def _worthwhile(state: State, maker: JobMaker) -> int | None:
     best, chosen, maps_bytes = cost(free.cycles, free.bytes), None, free.maps.bytes
     copied = free.bytes - maps_bytes
     fewer = [(int(share * copied), free.cycles) for share in _SHARES] if copied else []
-    more = [(copies_bytes, maker.least_cycles) for copies_bytes in _MORE_BYTES if copies_bytes > copied]
+    # in a memory that all share, steps where maps take most may copy as much as others do; else only where more is free
+    least = copied if copied and not mode.has_separate_cache else copied + 1
+    more = [(size, maker.least_cycles) for size in sorted((copied, *_MORE_BYTES)) if size >= least]
     for copies_bytes, least_cycles in (*fewer, *more):
         if best <= cost(least_cycles, maps_bytes + copies_bytes) * _UNSURE:
             continue  # not even if it took no more cycles

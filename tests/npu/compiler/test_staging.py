@@ -19,10 +19,11 @@ from npu.graph.dtype import DType
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph, Model, Signature
 from npu.hardware.choice import Hardware
-from npu.isa.operations import Convolution, Dma, DmaWait, Stop
+from npu.isa.operations import Convolution, Dma, DmaWait, KernelWait, Stop
 from npu.tflite.writer import write_model
 from npu.toolchain.session import Session
 
+from tests.support.architectures.layers import RELU, Layers
 from tests.support.architectures.sequences import residual_tc_kws
 from tests.support.builder import ModelBuilder
 from tests.support.layers import pointwise_pair
@@ -112,6 +113,18 @@ def test_weights_are_copied_while_nothing_else_passes_their_port_unless_size_cou
     assert usage.arena_bytes >= 32 * 32 * 32 + 4 * 4 * 32 + 8 * 1024
     _, least = copies(content, Hardware(target), Goal.SIZE)
     assert least.arena_bytes == 32 * 32 * 32 + 4 * 4 * 32
+
+
+def test_slices_take_turns_in_two_buffers_although_some_are_a_little_longer_encoded() -> None:
+    """In the place of a shorter one the next but one would find no room, and wait for both kernels."""
+    net = Layers(1)
+    content = net.finish(net.conv(net.input(20, 11, 512), 512, 1, act=RELU))
+    (partition,) = npu.compile(content, "ethos-u55-256").compiled_model.partitions
+    copied = [op for op in partition.operations if isinstance(op, Dma)]
+    assert len(copied) == 8
+    assert len({op.length_bytes for op in copied}) > 2
+    assert len({op.destination.address for op in copied}) == 2
+    assert {op.outstanding for op in partition.operations if isinstance(op, KernelWait)} == {1}
 
 
 def test_copies_ahead_stay_within_the_limit_of_the_arena() -> None:
