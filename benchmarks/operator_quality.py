@@ -1,6 +1,7 @@
 """Our compiler beside Vela on small random networks around one operator or block each: which are slower, and in which cells.
 
-Usage: python -m benchmarks.operator_quality [--first SEED] [--count N] [--targets x,y] [--optimise size] [--write PAGE.md]
+Usage: python -m benchmarks.operator_quality [--first SEED] [--count N] [--large] [--targets x,y] [--optimise size]
+[--write PAGE.md]
 
 The networks are those of `tests.support.operator_sketches`, N for each kind of operator. Both files run on our own simulator;
 ratios are ours by Vela's, total cycles with the CPU's. Needs the test extra (Vela), which runs in this process, and prints what
@@ -23,14 +24,14 @@ import npu
 from benchmarks.compiler_quality import Cell, judge, mean_and_above, mean_of, worst_first
 from npu.errors import UserError
 
-from tests.support.operator_sketches import OPERATORS, sketch
+from tests.support.operator_sketches import LARGE, OPERATORS, SMALL, Sizes, sketch
 
 _DEFAULT_TARGETS = ("ethos-u55-128", "ethos-u65-256")
 
 
-def compare(seed: int, target: str, goal: str) -> Cell:
+def compare(seed: int, sizes: Sizes, target: str, goal: str) -> Cell:
     """One cell: the network of a seed on a target."""
-    made = sketch(seed)
+    made = sketch(seed, sizes)
     with tempfile.TemporaryDirectory() as folder:
         source, ours = Path(folder) / "network.tflite", Path(folder) / "ours.tflite"
         source.write_bytes(made.content)
@@ -48,10 +49,11 @@ def operator_of(cell: Cell) -> str:
     return list(OPERATORS)[int(cell.model.split()[0]) % len(OPERATORS)]
 
 
-def page(cells: Sequence[Cell], targets: Sequence[str], goal: str, command: str) -> Iterator[str]:
+def page(cells: Sequence[Cell], targets: Sequence[str], title: str, command: str) -> Iterator[str]:
     """The published page: a table by operator for each target, then every cell above 1.00, worst first."""
-    yield f"# Operators and blocks beside Vela's, {goal}\n"
-    yield "Small random networks around one operator or block each (`tests/support/operator_sketches.py`), compiled by both"
+    goal = title.split()[-1]
+    yield f"# {title}\n"
+    yield "Random networks around one operator or block each (`tests/support/operator_sketches.py`), compiled by both"
     yield f"compilers for {goal} and timed on this simulator: ours by Vela 5.2's, below 1.00 is better. Made by `{command}`."
     yield "Means are geometric; in brackets, the cells above 1.00 of all. SRAM is the arena with fast scratch.\n"
     for target in targets:
@@ -80,6 +82,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--first", type=int, default=0, help="the seed of the first network")
     parser.add_argument("--count", type=int, default=20, help="networks of each kind")
+    parser.add_argument("--large", action="store_true", help="maps of up to 2.5 million elements, up to 2048 channels deep")
     parser.add_argument("--targets", type=lambda text: text.split(","), default=list(_DEFAULT_TARGETS))
     parser.add_argument("--optimise", choices=("performance", "size"), default="performance")
     parser.add_argument("--write", type=Path, help="page to write instead of printing it")
@@ -88,11 +91,12 @@ def main() -> None:
     work = [(seed, target) for target in given.targets for seed in seeds]
     cells = []
     for number, (seed, target) in enumerate(work):
-        cells.append(compare(seed, target, given.optimise))
+        cells.append(compare(seed, LARGE if given.large else SMALL, target, given.optimise))
         sys.stderr.write(f"\r{number + 1} of {len(work)}" + "\n" * (number + 1 == len(work)))
     command = f"python -m benchmarks.operator_quality --first {given.first} --count {given.count}"
-    command += f" --targets {','.join(given.targets)} --optimise {given.optimise}"
-    text = "\n".join(page(cells, given.targets, given.optimise, command)) + "\n"
+    command += f"{' --large' * given.large} --targets {','.join(given.targets)} --optimise {given.optimise}"
+    title = f"{'Large operators' if given.large else 'Operators'} and blocks beside Vela's, {given.optimise}"
+    text = "\n".join(page(cells, given.targets, title, command)) + "\n"
     if given.write:
         given.write.write_text(text, encoding="utf-8")
     else:

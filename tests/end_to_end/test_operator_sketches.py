@@ -9,7 +9,7 @@ import npu
 from npu.tflite.reader import read_model
 
 from tests.support.litert import random_inputs, run_reference
-from tests.support.operator_sketches import OPERATORS, PLACES, sketch
+from tests.support.operator_sketches import LARGE, OPERATORS, PLACES, SMALL, Sizes, sketch
 
 OWN_REFERENCE = {"SUM"}
 """LiteRT's reference kernel is wrong (SUM of int8: docs/exactness.md): the interpreter stands for it."""
@@ -27,8 +27,8 @@ def has_reference(content: bytes, operator: str) -> bool:
     return operator not in OWN_REFERENCE and not is_far
 
 
-def assert_exact(seed: int) -> None:
-    made = sketch(seed)
+def assert_exact(seed: int, sizes: Sizes = SMALL) -> None:
+    made = sketch(seed, sizes)
     inputs = random_inputs(made.content, seed)
     if not has_reference(made.content, list(OPERATORS)[seed % len(OPERATORS)]):
         expected = npu.run(made.content, inputs).outputs
@@ -52,6 +52,12 @@ def test_results_are_those_of_the_reference(kind: int) -> None:
 def test_results_of_many_are_those_of_the_reference(kind: int) -> None:
     for number in range(PER_OPERATOR, 50):
         assert_exact(kind + number * len(OPERATORS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3, 10 * len(OPERATORS), 67))
+def test_results_of_large_ones_are_those_of_the_reference(seed: int) -> None:
+    assert_exact(seed, LARGE)
 
 
 def test_sketches_are_the_same_every_time_and_of_all_places() -> None:

@@ -20,9 +20,26 @@ from tests.support.block_sketches import BLOCKS, DoesNotFit, Maker, Rng, as_map,
 PLACES = ("alone", "after", "before", "between", "beside")
 """Where an operator stands: alone, behind a convolution, in front of one, between two, beside a reader of the same map."""
 
-_DEPTHS = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 72, 80, 96, 128, 160, 192, 256, 320, 512)
-_MOST_INPUTS = {DType.INT8: 150_000, DType.UINT8: 150_000, DType.INT16: 70_000}
-_MOST_OUTPUTS = 400_000
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Depths of the maps that are drawn, and the elements that those in front of an operator and behind it have at most."""
+
+    depths: tuple[int, ...]
+    most_inputs: dict[DType, int]
+    most_outputs: int
+
+
+SMALL = Sizes(
+    (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 72, 80, 96, 128, 160, 192, 256, 320, 512),
+    {DType.INT8: 150_000, DType.UINT8: 150_000, DType.INT16: 70_000},
+    400_000,
+)
+LARGE = Sizes(
+    (1, 3, 8, 16, 32, 64, 96, 128, 192, 256, 320, 512, 640, 768, 1024, 1280, 2048),
+    {DType.INT8: 2_500_000, DType.UINT8: 2_500_000, DType.INT16: 1_200_000},
+    6_000_000,
+)
 _TRIALS = 200
 
 
@@ -34,17 +51,17 @@ class OperatorSketch:
     content: bytes
 
 
-def sketch(seed: int) -> OperatorSketch:
+def sketch(seed: int, sizes: Sizes = SMALL) -> OperatorSketch:
     """The network of a seed, the same every time."""
     rng, operator = np.random.default_rng([seed, 99]), list(OPERATORS)[seed % len(OPERATORS)]
     for _ in range(_TRIALS):
         dtype = pick(rng, (DType.INT8,) * 6 + (DType.UINT8, DType.INT16))
-        shape, place = _map_shape(rng, _MOST_INPUTS[dtype]), pick(rng, PLACES)
+        shape, place = _map_shape(rng, sizes.depths, sizes.most_inputs[dtype]), pick(rng, PLACES)
         try:
             outputs, net = _outputs(seed, dtype, shape, place, OPERATORS[operator], rng)
         except DoesNotFit:
             continue
-        if all(min(net.shape(out)) > 0 and math.prod(net.shape(out)) <= _MOST_OUTPUTS for out in outputs):
+        if all(min(net.shape(out)) > 0 and math.prod(net.shape(out)) <= sizes.most_outputs for out in outputs):
             size = "x".join(map(str, shape))
             return OperatorSketch(f"{seed} {operator} {dtype} {size} {place}", net.finish(*outputs))
     raise AssertionError(f"seed {seed}: no map of {_TRIALS} suits {operator}")
@@ -63,13 +80,13 @@ def _outputs(
     return ([y, net.conv(x, 8, 3)] if place == "beside" else [y]), net
 
 
-def _map_shape(rng: Rng, most: int) -> tuple[int, int, int]:
+def _map_shape(rng: Rng, depths: tuple[int, ...], most: int) -> tuple[int, int, int]:
     """Square or not, a row now and then, any usual depth."""
     while True:
         height, width = (int(np.exp(rng.uniform(0, math.log(130)))) for _ in range(2))
         shape = rng.random()
         height, width = (width, width) if shape < 0.5 else (1, width) if shape > 0.9 else (height, width)
-        depth = int(pick(rng, _DEPTHS))
+        depth = int(pick(rng, depths))
         if 64 <= height * width * depth <= most:
             return height, width, depth
 
