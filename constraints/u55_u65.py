@@ -21,6 +21,7 @@ from npu.graph.ops import IN_PIECES, MAP_TYPES
 from npu.graph.permutation import side_by_side
 from npu.graph.verify import MAX_EXTENT
 from npu.hardware.variant import Variant
+from npu.numerics.lstm_gates import CELL_EXPONENTS, MOST_TIMES
 
 OPERATORS = tuple(sorted(MAP_TYPES))
 WHOLE = tuple(kind for kind in OPERATORS if kind not in IN_PIECES)
@@ -226,9 +227,9 @@ HARDWARE = (
     Rule("N-SS-2", ("STRIDED_SLICE",), Range(1, 65535), "strides must each be {limit}", seen.strides),
     Rule("N-LSTM-1", (LSTM,), Exactly((), others=(("peephole",), ("projection",), ("normalisation",))),
          "parts of the cell beside its gates must be {limit}", seen.cell_parts),
-    Rule("N-LSTM-2", (LSTM,), Range(-15, -10), "scale of the cell state must be a power of 2 with an exponent {limit}",
+    Rule("N-LSTM-2", (LSTM,), Range(*CELL_EXPONENTS), "scale of the cell state must be a power of 2 with an exponent {limit}",
          seen.cell_exponent),
-    Rule("N-LSTM-3", (LSTM,), Range(1, 256), "times must be {limit}", seen.times, fix="process the sequence in pieces"),
+    Rule("N-LSTM-3", (LSTM,), Range(1, MOST_TIMES), "times must be {limit}", seen.times, fix="process the sequence in pieces"),
     Rule("N-LSTM-5", (LSTM,), Range(14336, 1 << 31), "weights of the gates must be {limit}", seen.cell_weights,
          limit_of=lambda variant: Range(_least_cell(variant), 1 << 31),
          details=("The more of them, the less count the 90 operations of the gates at every time; a smaller cell is faster on "

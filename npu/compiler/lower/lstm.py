@@ -24,11 +24,9 @@ from npu.graph.graph import ABSENT, Op
 from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, Rounding, Scale
 from npu.layouts import BRICK_DEPTH, MapShape
 from npu.machine.rules import ceil_div, round_up
-from npu.numerics.lstm_gates import SIGMOID_RANGE, LstmGates
+from npu.numerics.lstm_gates import CELL_EXPONENTS, MOST_TIMES, SIGMOID_RANGE, LstmGates
 from npu.records import dataclass, replace
 
-MOST_TIMES = 256
-"""Times that are unrolled; each takes about 80 operations, of which the commands are 4 KB."""
 _INPUT, _FORGET, _CELL, _OUTPUT, _TANH_OF_CELL = range(5)
 """Gates in the order of the operator's tensors, and what the output's is multiplied with."""
 _WEIGHTS, _RECURRENT, _BIAS, _STATE, _CELL_STATE = 1, 5, 12, 18, 19
@@ -36,8 +34,6 @@ _EXTRAS = (9, 10, 11, 16, 17, 20, 21, 22, 23)
 """Peepholes, projection and layer normalisation."""
 _HIDDEN = 4
 """Position of the intermediate tensor that describes the output."""
-MOST_INTEGER_BITS = 5
-"""Of the cell state: its tanh has one more, and exp() knows the factors of seven bits."""
 _GATE_SCALE = np.float32(2.0**-12)
 _GATE_BITS = 3
 """Integer bits of the sums of a gate."""
@@ -56,7 +52,7 @@ def lower_lstm(builder: Builder, op: Op) -> None:
     if len(op.intermediates) != _HIDDEN + 1:
         raise builder.error(op, f"must have 5 intermediate tensors, got {len(op.intermediates)}")
     mantissa, exponent = np.frexp(float(builder.scale(op.inputs[_CELL_STATE])))
-    if mantissa != 0.5 or not -15 <= exponent - 1 <= MOST_INTEGER_BITS - 15:
+    if mantissa != 0.5 or not CELL_EXPONENTS[0] <= exponent - 1 <= CELL_EXPONENTS[1]:
         raise builder.error(op, "scale of the cell state must be a power of two in [2**-15, 2**-10]")
     batches, times = builder.tensor(op.inputs[0]).shape[:2][:: -1 if options.time_major else 1]
     if times > MOST_TIMES:

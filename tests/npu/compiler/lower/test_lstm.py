@@ -117,6 +117,7 @@ CELLS = {
     "cell beyond 16": {"exponent": -10, "clip": 0.0, "bias": 60_000, "times": 16},
     "narrow cell": {"exponent": -15},
     "one time": {"times": 1},
+    "many times": {"times": 65, "units": 4},
 }
 
 
