@@ -22,6 +22,7 @@ from npu.tflite.sparsity import is_sparse
 from tests.fuzz.answer import Refused, attempt, difference
 from tests.fuzz.litert_child import LiteRt
 from tests.support.hostile import broken, mutant
+from tests.support.open_results import looks_behind_a_map
 from tests.support.operator_cases import CASES
 
 TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u55-32")
@@ -157,19 +158,7 @@ def _has_endless_neighbours(content: bytes) -> bool:
     return any(getattr(op.attributes, "radius", 0) > _MODERATE_RADIUS for op in ops)
 
 
-def _looks_behind_a_map(content: bytes) -> bool:
-    """A map that is enlarged so far that the rounded scale leads behind its last row or column."""
-    for graph in read_model(content).graphs:
-        for op in graph.ops:
-            if op.kind == "RESIZE_BILINEAR" and not getattr(op.attributes, "align_corners", False):
-                ifm, wanted = (graph.tensors[index] for index in op.inputs[:2])
-                for size, out in zip(ifm.shape[1:3], () if wanted.data is None else wanted.data.ravel(), strict=False):
-                    if ((size << 10) + int(out) // 2) // max(int(out), 1) * (int(out) - 1) >> 10 >= size:
-                        return True
-    return False
-
-
-_ROWS = (_has_a_bias_read_otherwise, _reads_sparse_constants, _has_endless_neighbours, _looks_behind_a_map)
+_ROWS = (_has_a_bias_read_otherwise, _reads_sparse_constants, _has_endless_neighbours, looks_behind_a_map)
 """Rows of docs/exactness.md whose results the reference leaves open."""
 
 
