@@ -74,10 +74,10 @@ def _spared(graph: Graph, plan: _Plan, room: int, estimates: StepEstimates) -> _
 
 def _planned(nodes: tuple[PlanNode, ...], far: frozenset[Storage], estimates: StepEstimates) -> _Plan:
     steps = steps_of(nodes)
-    return _Plan(nodes, far, cycles_with_stripes(steps, estimates, far))
+    return _Plan(nodes, far, plan_cycles(steps, estimates, far))
 
 
-def cycles_with_stripes(steps: Sequence[Step], estimates: StepEstimates, far: frozenset[Storage]) -> float:
+def plan_cycles(steps: Sequence[Step], estimates: StepEstimates, far: frozenset[Storage]) -> float:
     """Estimated cycles, and those of reading weights again for other stripes: the cache is full, and nothing hides them."""
     sizes = [(id(step.weights), step.weights.values.size) for step in steps if isinstance(step, ConvolutionStep)]
     again = sum(size for _, size in sizes) - sum(dict(sizes).values())
@@ -112,11 +112,7 @@ def _cheapest_cut(
     for first, last in chains:
         chain = steps[first : last + 1]
         stripes = _fitting_stripes(chain, room)
-        saved = (
-            cycles_with_stripes(chain, estimates, plan.far) - cycles_with_stripes(stripes, estimates, plan.far)
-            if stripes
-            else 0.0
-        )
+        saved = plan_cycles(chain, estimates, plan.far) - plan_cycles(stripes, estimates, plan.far) if stripes else 0.0
         if stripes and saved > most:
             best, most = (*steps[:first], *stripes, *steps[last + 1 :]), saved
     return best

@@ -85,7 +85,7 @@ def _in_cache(graph: GraphState, nodes: Sequence[PlanNode], state: State) -> _Ro
     whole behind it, but not for SIZE.
     """
     from npu.compiler.cascade import fit_cache
-    from npu.compiler.spared_traffic import cycles_with_stripes, spare_traffic
+    from npu.compiler.spared_traffic import plan_cycles, spare_traffic
 
     mode, is_small = state.variant.memory_mode, state.goal is Goal.SIZE
     estimates = StepEstimates(state.chooser, state.constants)
@@ -101,20 +101,21 @@ def _in_cache(graph: GraphState, nodes: Sequence[PlanNode], state: State) -> _Ro
     if hidden_peak(graph.graph, nodes, choose_layouts(steps_of(nodes))) <= plan[1]:
         return plan
     far = far_maps(graph.graph, *plan)
-    cycles, others = cycles_with_stripes(steps_of(plan[0]), estimates, far), list[tuple[float, _Roomed]]()
+    cycles, others = plan_cycles(steps_of(plan[0]), estimates, far), list[tuple[float, _Roomed]]()
     if cycles > estimates(steps_of(nodes)) * _NEAR:
         others.append((_SURE, fitted(mode.arena_cache_bytes)))
-    if cycles > cycles_with_stripes(steps_of(nodes), estimates, far_maps(graph.graph, nodes, plan[1])) * _NEAR:
+    if cycles > plan_cycles(steps_of(nodes), estimates, far_maps(graph.graph, nodes, plan[1])) * _NEAR:
         whole = spare_traffic(graph.graph, nodes, nodes, plan[1], estimates)
+        # stripes with maps behind the cache were weighed against whole ones before, where they were made
         others.append((_SURE if far else 1.0, (whole, plan[1])))
     if not others:
         return plan
 
     def drafted(one: _Roomed) -> float:
-        few = _drafted(graph, state, one[0], _expected(state), room=one[1])
+        maker = _maker(graph, state, one[0], _expected(state), one[1])
+        few = maker.copies(maker.jobs(None), None)
         left = mode.arena_cache_bytes - few.maps.cache.total_bytes
-        many = _drafted(graph, state, one[0], _expected(state), room=one[1], copies_bytes=left)
-        return min(few.cycles, many.cycles)
+        return min(few.cycles, maker.copies(maker.jobs(left), left).cycles)
 
     least, best = min(((drafted(one) / most, one) for most, one in others), key=itemgetter(0))
     return best if least < drafted(plan) else plan
@@ -173,10 +174,15 @@ def _drafted(
     copies_bytes: int | None = None,
 ) -> CopyPlan:
     """What the nodes take by the expected size of constants, with so much of a cache for maps; copies as `JobMaker` has it."""
+    maker = _maker(graph, state, nodes, constants, room)
+    return maker.copies(maker.jobs(copies_bytes), copies_bytes)
+
+
+def _maker(graph: GraphState, state: State, nodes: Sequence[PlanNode], constants: ExpectedConstants, room: int) -> JobMaker:
+    """What drafts the jobs of nodes with so much of a cache for maps."""
     layouts = choose_layouts(steps_of(nodes))
     far = far_maps(graph.graph, nodes, room, layouts) if room else ()
-    maker = JobMaker(graph.graph, nodes, layouts, far, state.chooser, constants, room)
-    return maker.copies(maker.jobs(copies_bytes), copies_bytes)
+    return JobMaker(graph.graph, nodes, layouts, far, state.chooser, constants, room)
 
 
 def _expected(state: State) -> ExpectedConstants:

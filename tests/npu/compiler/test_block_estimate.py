@@ -108,6 +108,29 @@ def cycles_with(problem: BlockProblem, block: Block, variant: Variant) -> float:
     return best[1]
 
 
+@pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u55-128", "ethos-u65-512"])
+@pytest.mark.parametrize("work", list(Work))
+def test_no_block_that_is_passed_over_is_faster(work: Work, target: str) -> None:
+    """Blocks of which the number alone takes too long are not weighed."""
+    variant = load_variant(target)
+    search, ublock = BlockSearch(variant), variant.accelerator.ofm_ublock
+    for height, width, depth, bits, kernel in ((9, 13, 40, 8, 3), (32, 5, 96, 16, 1), (1, 40, 24, 8, 1), (24, 24, 16, 8, 5)):
+        window = KernelWindow() if work is Work.ELEMENTWISE else KernelWindow(kernel, kernel)
+        problem = BlockProblem(
+            work=work,
+            ofm=(height, width, depth),
+            ifm_depth=depth,
+            ifm_bits=bits,
+            ofm_bits=bits,
+            kernel=window,
+            ofm_in_arena=True,
+        )
+        axes = tuple(np.arange(step, 33, step) for step in (ublock.height, ublock.width, 16))
+        alone = [search.best(problem, tuple(np.array([size]) for size in block)) for block in itertools.product(*axes)]
+        assert (best := search.best(problem, axes)) is not None
+        assert best[1] == min(one[1] for one in alone if one is not None)
+
+
 def test_the_cycles_of_one_block_are_those_of_its_busiest_unit() -> None:
     # Ethos-U55-128, 8x8 outputs of 32 channels from 32: 8 x 4 micro-blocks and 4 of depth, 4 cycles and one to change the
     # weights; the output unit needs half a cycle per element.

@@ -15,7 +15,7 @@ from npu.compiler.compiler import compile_model
 from npu.compiler.ir import ElementwiseStep, Program, Step, View
 from npu.compiler.memory import RegionOffset
 from npu.compiler.passes.refuse_misfits import exceeds_budget
-from npu.compiler.pipeline import PASSES, PLANNING, pass_names
+from npu.compiler.pipeline import PASSES, PLANNING, WRITING, pass_names
 from npu.compiler.state import GraphState, NodeStream, State
 from npu.compiler.text import state_text
 from npu.compiler.verify import verify_state
@@ -76,6 +76,17 @@ def test_texts_are_as_recorded(case: str, name: str, golden: Callable[[str, str]
 
 def test_passes_are_named_by_what_they_do_and_stand_in_files_of_their_names() -> None:
     assert [step.__module__ for step in PASSES] == [f"npu.compiler.passes.{name}" for name in pass_names()]
+
+
+def test_of_the_plans_that_are_tried_one_is_written() -> None:
+    """A memory that the maps do not fit as they are: a plan for performance and one for size."""
+    variant = load_variant("ethos-u55-128")
+    tight = dataclasses.replace(variant, memory_mode=dataclasses.replace(variant.memory_mode, arena_cache_bytes=2048))
+    model, seen = read_model(residual()), list[str]()
+    placement = check(model, variant=tight)
+    compile_model(model, placement, BlockChooser(tight), observers=(lambda name, _: seen.append(name),))
+    assert seen.count("plan_memory") > 1
+    assert [seen.count(step.__name__) for step in WRITING] == [1] * len(WRITING)
 
 
 def test_an_unknown_pass_is_refused_with_the_names() -> None:

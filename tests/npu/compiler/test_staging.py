@@ -10,16 +10,21 @@ import pytest
 
 import npu
 from npu.compiler import job_maker
+from npu.compiler.block_config import BlockChooser
+from npu.compiler.block_estimate import BlockProblem
 from npu.compiler.compiled import Usage
 from npu.compiler.goal import Goal
 from npu.compiler.passes import price_copies
-from npu.compiler.slicing import LARGEST_SLICE_BYTES
+from npu.compiler.slicing import LARGEST_SLICE_BYTES, Forms
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph, Model, Signature
+from npu.hardware.catalogue import load_variant
 from npu.hardware.choice import Hardware
-from npu.isa.operations import Convolution, Dma, DmaWait, KernelWait, Stop
+from npu.isa.operations import Convolution, Dma, DmaWait, IfmPadding, KernelWait, KernelWindow, Stop
+from npu.isa.shram import Work
+from npu.machine.port_rates import port_rate
 from npu.tflite.writer import write_model
 from npu.toolchain.session import Session
 
@@ -125,6 +130,29 @@ def test_slices_take_turns_in_two_buffers_although_some_are_a_little_longer_enco
     assert len({op.length_bytes for op in copied}) > 2
     assert len({op.destination.address for op in copied}) == 2
     assert {op.outstanding for op in partition.operations if isinstance(op, KernelWait)} == {1}
+
+
+def test_a_bound_of_as_many_bytes_as_copies_take_without_one_is_weighed_too() -> None:
+    """Here it ends a copy that the kernel would wait for, behind one that is over sooner."""
+    net = Layers(7)
+    content = net.finish(net.conv(net.prelu(net.input(2, 2, 20)), 16, 1))
+    copied, usage = copies(content, Hardware("ethos-u55-128"))
+    assert copied == 0
+    assert usage.arena_bytes == 160
+
+
+def test_constants_that_find_no_room_for_a_copy_share_the_port_with_an_input_behind_it() -> None:
+    """On Ethos-U65 both are in DRAM; the memory of a map on Ethos-U55 has a port of its own."""
+    for target, is_shared in (("ethos-u65-256", True), ("ethos-u55-256", False)):
+        chooser = BlockChooser(load_variant(target))
+        problem = BlockProblem(
+            work=Work.CONVOLUTION, ofm=(20, 56, 256), ifm_depth=256, ifm_bits=8, ofm_bits=8, kernel=KernelWindow(3, 3),
+            padding=IfmPadding(1, 1, 1, 1), ifm_in_arena=True,
+        )  # fmt: skip
+        forms = Forms(problem, chooser, port_rate(chooser.variant, chooser.variant.memory_mode.constants))
+        choice = chooser.choose(problem.part(32))
+        assert (forms.cycles_if_left(32, choice) > 1.1 * choice.cycles) is is_shared
+        assert is_shared or forms.cycles_if_left(32, choice) == choice.cycles
 
 
 def test_copies_ahead_stay_within_the_limit_of_the_arena() -> None:
