@@ -1,4 +1,4 @@
-"""Our compiler beside Vela on small random networks around one operator or block each: which are slower, and in which cells.
+"""Our compiler beside Vela on random networks around one operator or block each: which are slower, and in which cells.
 
 Usage: python -m benchmarks.operator_quality [--first SEED] [--count N] [--large] [--targets x,y] [--optimise size]
 [--write PAGE.md]
@@ -49,10 +49,9 @@ def operator_of(cell: Cell) -> str:
     return list(OPERATORS)[int(cell.model.split()[0]) % len(OPERATORS)]
 
 
-def page(cells: Sequence[Cell], targets: Sequence[str], title: str, command: str) -> Iterator[str]:
+def page(cells: Sequence[Cell], targets: Sequence[str], goal: str, command: str, *, is_large: bool) -> Iterator[str]:
     """The published page: a table by operator for each target, then every cell above 1.00, worst first."""
-    goal = title.split()[-1]
-    yield f"# {title}\n"
+    yield f"# {'Large operators' if is_large else 'Operators'} and blocks beside Vela's, {goal}\n"
     yield "Random networks around one operator or block each (`tests/support/operator_sketches.py`), compiled by both"
     yield f"compilers for {goal} and timed on this simulator: ours by Vela 5.2's, below 1.00 is better. Made by `{command}`."
     yield "Means are geometric; in brackets, the cells above 1.00 of all. SRAM is the arena with fast scratch.\n"
@@ -95,8 +94,7 @@ def main() -> None:
         sys.stderr.write(f"\r{number + 1} of {len(work)}" + "\n" * (number + 1 == len(work)))
     command = f"python -m benchmarks.operator_quality --first {given.first} --count {given.count}"
     command += f"{' --large' * given.large} --targets {','.join(given.targets)} --optimise {given.optimise}"
-    title = f"{'Large operators' if given.large else 'Operators'} and blocks beside Vela's, {given.optimise}"
-    text = "\n".join(page(cells, given.targets, title, command)) + "\n"
+    text = "\n".join(page(cells, given.targets, given.optimise, command, is_large=given.large)) + "\n"
     if given.write:
         given.write.write_text(text, encoding="utf-8")
     else:
