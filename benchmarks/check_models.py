@@ -18,9 +18,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import npu
 from npu.api import check_report
+from npu.compiler.targets import compiler_targets
 from npu.errors import UserError
 from npu.graph.ethos_u import is_compiled
-from npu.hardware.catalogue import list_variants
 from npu.records import dataclass
 from npu.toolchain.session import Session
 
@@ -116,7 +116,7 @@ def main() -> int:
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     names, targets = ([part for part in text.split(",") if part] for text in (options.models, options.targets))
-    page = document(list(cells(names, targets or list(list_variants()))))
+    page = document(list(cells(names, targets or list(compiler_targets()))))
     if options.write:
         options.write.write_text(page)
     else:

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import npu
+from npu.compiler.targets import compiler_targets
 from npu.errors import UserError
 from npu.graph.ethos_u import Input, arena_offsets, is_compiled, is_npu_job
 from npu.graph.graph import Model
-from npu.hardware.catalogue import list_variants
 from npu.tflite.reader import read_model
 
 from tests.support.architectures import ARCHITECTURES
@@ -203,7 +203,7 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=Path, help="models (default: real models beside the project, examples)")
     parser.add_argument("--architectures", action="store_true", help="networks of published architectures, with seeded weights")
     parser.add_argument("--models", type=lambda text: text.split(","))
-    parser.add_argument("--targets", type=lambda text: text.split(","), default=list(list_variants()))
+    parser.add_argument("--targets", type=lambda text: text.split(","), default=list(compiler_targets()))
     parser.add_argument("--optimise", choices=("performance", "size"), default="performance")
     parser.add_argument("--lstm-gates", choices=("exact", "table"), default="exact")
     parser.add_argument("--vela", type=Path, metavar="FOLDER", help="keep Vela's files here")

@@ -80,7 +80,7 @@ class Contestant:
                 kept.extend(_streams_of(operation, held))
 
         machine.run(words, memory, hook=collect)
-        decode_groups = family_of(variant.accelerator.product).weights.decode_groups
+        decode_groups = family_of(variant.accelerator.product).weights.of_cores.decode_groups
         found["weights"] = milliseconds(lambda: decode_groups([stream for stream, *_ in kept], 1))
         found["warm"] = min(milliseconds(lambda: machine.run(words, memory)) for _ in range(3))
         return found
@@ -107,7 +107,7 @@ def _streams_of(operation: Convolution | DepthwiseConvolution, memory: NpuMemory
         operation.weights, weight_orders(WeightUse.of(operation), operation.ofm.depth, accelerator), strict=False
     ):
         data = memory.view(part.region, part.address, part.length_bytes).copy()
-        weights = family_of(accelerator.product).weights.grouped(shape, order, packed.places, packed.block_bytes)
+        weights = family_of(accelerator.product).weights.of_cores.grouped(shape, order, packed.places, packed.block_bytes)
         yield weights.stream(data.ctypes.data, data.size, groups.ctypes.data), data, groups
 
 

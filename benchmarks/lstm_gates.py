@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import npu
-from npu.hardware.catalogue import list_variants
+from npu.compiler.targets import compiler_targets
 from npu.numerics.arrays import Array
 from npu.numerics.lstm_gates import SIGMOID_RANGE, LstmGates
 from npu.runtime.interpreter import CpuInterpreter
@@ -62,7 +62,7 @@ def outputs(content: bytes, gates: LstmGates, inputs: int) -> Array:
 
 def savings(name: str, content: bytes) -> Iterator[str]:
     """Rows of the cycles of a model, by target."""
-    for target in list_variants():
+    for target in compiler_targets():
         times = [npu.time_model(content, target, lstm_gates=gates.value) for gates in LstmGates]
         exact, table = (timed.timeline.total_cycles for timed in times)
         yield f"| {name} | {target} | {exact:,} | {table:,} | {table / exact:.2f} |"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from npu.errors import SimulationError
 from npu.graph.ethos_u import Region
-from npu.isa.operations import Dma, FeatureMap, KernelOperation, Layout, Operation, WeightedOperation
+from npu.isa.operations import Dma, DmaSide, FeatureMap, KernelOperation, Layout, Operation, WeightedOperation
 from sim.memory import feature_map_ranges
 
 GRANULE_BYTES = 16
@@ -67,12 +67,13 @@ def _left_behind(reads: list[list[ByteRange]], writes: list[list[ByteRange]], si
 def reads_of(operation: Operation, region: int) -> list[ByteRange]:
     """The address ranges of a region that an operation reads."""
     if isinstance(operation, Dma):
-        size = operation.length_bytes * operation.rows * operation.planes
-        source = operation.source
-        return [(source.address, source.address + size)] if source.region == region else []
+        ranges = _side_ranges(operation, operation.source, region)
+        if operation.indices is not None and operation.indices.region == region:
+            ranges.append(operation.index_span)
+        return ranges
     if not isinstance(operation, KernelOperation):
         return []
-    ranges = [span for fm in operation.ifms for span in _ranges(fm, region)]
+    ranges = [span for fm in operation.ifms_in_memory for span in _ranges(fm, region)]
     if isinstance(operation, WeightedOperation):
         parts = (*operation.weights, *operation.scales)
         ranges += [(part.address, part.address + part.length_bytes) for part in parts if part.region == region]
@@ -82,10 +83,18 @@ def reads_of(operation: Operation, region: int) -> list[ByteRange]:
 def writes_of(operation: Operation, region: int) -> list[ByteRange]:
     """The address ranges of a region that an operation writes."""
     if isinstance(operation, Dma):
-        size = operation.length_bytes * operation.rows * operation.planes
-        target = operation.destination
-        return [(target.address, target.address + size)] if target.region == region else []
-    return _ranges(operation.ofm, region) if isinstance(operation, KernelOperation) else []
+        return _side_ranges(operation, operation.destination, region)
+    ofm = operation.stored_ofm if isinstance(operation, KernelOperation) else None
+    return [] if ofm is None else _ranges(ofm, region)
+
+
+def _side_ranges(operation: Dma, side: DmaSide, region: int) -> list[ByteRange]:
+    """What a transfer touches on one side: its bytes one after the other, or all between the first and the last."""
+    if side.region != region:
+        return []
+    if side.steps is not None:
+        return [operation.span(side)]
+    return [(side.address, side.address + operation.length_bytes * operation.rows * operation.planes)]
 
 
 def _ranges(fm: FeatureMap, region: int) -> list[ByteRange]:

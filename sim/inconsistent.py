@@ -27,6 +27,8 @@ _CLIP_LIMITS = {
     ClipRange.FORCE_INT16: (-32768, 32767),
 }
 
+_UNCLAMPED = -(1 << 62), 1 << 62
+
 
 def inconsistent(operation: Operation | KernelOperation, lut_bytes: int) -> str | None:
     """The first thing that must hold between the parts of an operation and does not; None if all does."""
@@ -46,6 +48,8 @@ def output_limits(operation: KernelOperation) -> tuple[int, int]:
     """Lowest and highest value after the clamps of the output stage."""
     low, high = operation.activation.minimum, operation.activation.maximum
     clip_range = operation.activation.clip_range
+    if clip_range is ClipRange.NONE:
+        return _UNCLAMPED
     if clip_range is not ClipRange.OFM_PRECISION and (clip := _CLIP_LIMITS.get(clip_range)) is not None:
         low = min(max(clip[0], low), high)
         high = max(min(clip[1], high), low)
@@ -71,6 +75,8 @@ def _of_window(operation: WindowOperation) -> str | None:
 def _of_elementwise(operation: Elementwise) -> str | None:
     ifm, ofm, ifm2 = operation.ifm, operation.ofm, operation.ifm2
     shape = (ofm.height, ofm.width, ofm.depth)
+    if operation.ifm_scale is not None:
+        return _of_operands(operation)
     if (ifm.height, ifm.width, ifm.depth) != shape:
         return f"elementwise: IFM must have the OFM's extent {shape}, got {ifm.height, ifm.width, ifm.depth}"
     if operation.mode.is_unary:
@@ -82,6 +88,17 @@ def _of_elementwise(operation: Elementwise) -> str | None:
     extent = (ifm2.height, ifm2.width, ifm2.depth)
     if any(size not in (1, full) for size, full in zip(extent, shape, strict=True)):
         return f"elementwise: second IFM must have the OFM's extent {shape} or 1, got {extent}"
+    return None
+
+
+def _of_operands(operation: Elementwise) -> str | None:
+    """Of an operation both of whose operands may be repeated."""
+    ofm = operation.ofm
+    shape = (ofm.height, ofm.width, ofm.depth)
+    for name, fm in zip(("IFM", "IFM2"), operation.ifms, strict=False):
+        extent = (fm.height, fm.width, fm.depth)
+        if any(size not in (1, full) for size, full in zip(extent, shape, strict=True)):
+            return f"elementwise: {name} must have the OFM's extent {shape} or 1, got {extent}"
     return None
 
 

@@ -45,6 +45,10 @@ class NpuMemory:
         self.results, self.inputs = results, inputs
         self.variant = variant
         self.arithmetic = family_of(variant.accelerator.product).arithmetic
+        self.chained: dict[int, npt.NDArray[np.int64]] = {}
+        """What chaining buffers hold: (height, width, depth), as the operation before has made it."""
+        self.accumulators: npt.NDArray[np.int64] | None = None
+        """Sums that an operation has kept for the next one."""
         self.shram = np.zeros((variant.accelerator.cores, variant.shram.total_bytes), np.uint8)
         self.bases = np.zeros(MAX_REGIONS + 1, np.int64)
         """Machine address of each region; the last entry is the look-up-table area of core 0."""

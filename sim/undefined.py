@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from npu.isa.operations import FeatureMap, KernelOperation, Layout, Operation, WindowOperation
+from npu.isa.operations import FeatureMap, KernelOperation, Layout, Operation, Pooling, PoolingMode, WindowOperation
 
 _BRICK = 16
 MAX_ELEMENTS = 1 << 22
@@ -24,13 +24,19 @@ Strides = Sequence[tuple[int, int]]
 
 def undefined(operation: Operation | KernelOperation) -> str | None:
     """What must hold of an operation for its result to be defined, and does not; None if it is."""
-    if isinstance(operation, KernelOperation) and overlaps_itself(operation.ofm):
+    ofm = operation.stored_ofm if isinstance(operation, KernelOperation) else None
+    if ofm is not None and overlaps_itself(ofm):
         return "OFM: every element must have bytes of its own, got strides and tiles by which some share theirs"
     if isinstance(operation, WindowOperation) and not operation.padding.is_none:
         element, zero_point = operation.ifm.element, operation.ifm.zero_point
         if element.bits < 32 and not element.minimum <= zero_point <= element.maximum:
             limits = f"[{element.minimum}, {element.maximum}]"
             return f"IFM zero point: must be in {limits} where padding is filled with it, got {zero_point}"
+    if isinstance(operation, Pooling) and operation.options is not None and operation.mode is PoolingMode.AVERAGE:
+        scale = operation.scale
+        if scale is not None and scale.scale != 1 << scale.shift:
+            got = f"{scale.scale} >> {scale.shift}"
+            return f"AVERAGE: the scale of the OFM must be 1 beside the division by the count of elements, got {got}"
     return _empty_clamp(operation) if isinstance(operation, KernelOperation) else None
 
 

@@ -15,12 +15,22 @@ from npu.isa.operations import (
     Operation,
     Pooling,
     PoolingMode,
+    Resizing,
     Upscale,
     WindowOperation,
 )
 from sim.trace import Trace, TraceColumn
 
-_POOLS = {PoolingMode.MAX: "max pooling", PoolingMode.AVERAGE: "average pooling", PoolingMode.REDUCE_SUM: "sum over channels"}
+_POOLS = {
+    PoolingMode.MAX: "max pooling",
+    PoolingMode.MIN: "min pooling",
+    PoolingMode.AVERAGE: "average pooling",
+    PoolingMode.SUM: "average pooling",
+    PoolingMode.REDUCE_SUM: "sum over channels",
+    PoolingMode.NONE: "wide copy",
+    PoolingMode.ARGMAX_X: "argmax",
+    PoolingMode.ARGMAX_Y: "argmax",
+}
 
 
 def kinds_of(operation: Operation) -> tuple[str, ...]:
@@ -34,6 +44,8 @@ def kinds_of(operation: Operation) -> tuple[str, ...]:
         name = _POOLS[operation.mode]
     elif isinstance(operation, DepthwiseConvolution):
         name = "depthwise convolution"
+    elif isinstance(operation, Resizing):
+        name = "resize"
     else:
         assert isinstance(operation, Convolution)
     if operation.ifm.element.bits > 8:

@@ -339,7 +339,7 @@ def isa(options: argparse.Namespace) -> int:
     from npu.isa.document import reference_page
     from npu.isa.families import FAMILIES
 
-    emit("\n".join(reference_page(family) for family in dict.fromkeys(FAMILIES.values())), options.output)
+    emit(reference_page(dict.fromkeys(FAMILIES.values())), options.output)
     return 0
 
 

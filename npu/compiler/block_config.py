@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npu.compiler.block_estimate import BlockProblem, BlockSearch, multiplying_steps
+from npu.compiler.targets import require_compiled_for
 from npu.errors import CompileError
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
@@ -46,6 +47,8 @@ class BlockChooser:
     """Chooses blocks for one variant and remembers its last answers; threads may share it."""
 
     def __init__(self, variant: Variant) -> None:
+        """CompileError if nothing is compiled for the variant."""
+        require_compiled_for(variant)
         self.variant = variant
         self.slice_unit = int(round_up(BRICK_DEPTH, variant.accelerator.ofm_ublock.depth))
         """Slices of output channels are whole ones of so many."""
@@ -148,6 +151,6 @@ def _best_of(problem: BlockProblem, search: BlockSearch, depths: Ints) -> tuple[
 
 
 def _choice(problem: BlockProblem, variant: Variant, block: Block, cycles: float) -> BlockChoice:
-    layout = family_of(variant.accelerator.product).buffers.layout(problem, block, variant)
+    layout = family_of(variant.accelerator.product).shared_buffers.layout(problem, block, variant)
     assert layout is not None
     return BlockChoice(block, layout, problem.traversal, cycles)

@@ -25,7 +25,7 @@ from npu.layouts import MapShape, dense_steps
 from npu.machine.kernels import rows as r
 from npu.machine.output_unit import element_cycles
 from npu.machine.parameters import PORT_NUMBERS, burst_bytes, machine_rows, port_rows, working_ublock
-from npu.machine.rules import ARRAY_CHANNELS, ceil_div, ifm_block_depth, kernel_group, round_up, sub_kernel
+from npu.machine.rules import ARRAY_CHANNELS, BUFFER_HALVES, ceil_div, ifm_block_depth, kernel_group, round_up, sub_kernel
 from npu.memo import cached_property
 from npu.numerics.arrays import Ints
 from npu.records import dataclass, replace
@@ -125,7 +125,7 @@ class BlockSearch:
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
         limit = variant.accelerator.max_block
-        self._rule_of = family_of(variant.accelerator.product).buffers.rule
+        self._rule_of = family_of(variant.accelerator.product).shared_buffers.rule
         self._operation, self._rule = np.zeros(1, r.OPERATION), np.zeros(1, BUFFER_RULE)
         self._machine, self._ports, self._costs = machine_rows(variant), port_rows(variant), np.zeros(2, r.BLOCK_COST)
         self._axes = np.zeros((3, max(limit.height, limit.width, limit.depth)), np.int64)
@@ -181,6 +181,10 @@ def fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Varia
         "sub_kernel_width": sub_kernel(kernel.dilation_x),
         "ublock_height": ublock_height,
         "ublock_width": ublock_width,
+        "ublock_depth": variant.accelerator.ofm_ublock.depth,
+        "ifm_block_depth": _ifm_block_depth(problem),
+        "set_depth": 0,
+        "ifm_buffers": BUFFER_HALVES,
         "has_40_bit_accumulators": problem.accumulator is AccumulatorFormat.INT40,
         "has_ifm2": problem.reads_ifm2,
         "output_element_cycles": element_cycles(
@@ -224,8 +228,11 @@ def _is_part_kernel(problem: BlockProblem) -> bool:
 
 
 def _depth_slices(problem: BlockProblem) -> int:
-    block = ifm_block_depth(problem.ifm_depth, problem.ifm_bits // 8, _is_part_kernel(problem))
-    return 1 if problem.work.shares_depth else int(ceil_div(problem.ifm_depth, block))
+    return 1 if problem.work.shares_depth else int(ceil_div(problem.ifm_depth, _ifm_block_depth(problem)))
+
+
+def _ifm_block_depth(problem: BlockProblem) -> int:
+    return ifm_block_depth(problem.ifm_depth, problem.ifm_bits // 8, _is_part_kernel(problem))
 
 
 def _fetches_of_block(problem: BlockProblem) -> int:

@@ -67,7 +67,7 @@ def _runs(needs: Sequence[_Need]) -> Iterator[tuple[int, int, _Need]]:
 
 
 def _need(job: Job, banks: Shram) -> _Need:
-    shram, granules = job.choice.shram, banks.granules
+    shram, granules = job.choice.shram, banks.shared_granules
     if isinstance(job.step, ElementwiseStep):
         start = banks.reserved_output_banks
         maps = 1 if job.step.ifm2 is None else 2

@@ -68,7 +68,7 @@ class Constants:
     def __init__(self, variant: Variant, encoder: Encoder | None = None) -> None:
         self.variant = variant
         family = family_of(variant.accelerator.product)
-        self._format, self._scales = family.weights, family.scales
+        self._format = family.weights.of_cores
         self.encoder = encoder or self._format.encode
         self._pieces: list[bytes] = []
         self._size = 0
@@ -148,7 +148,7 @@ class Constants:
         """Scale records of all cores, then the streams of all: those of a slice with the same weights, or new ones."""
         cores = self.variant.accelerator.cores
         own = [slice(channels.start + core, channels.stop, cores) for core in range(min(cores, channels.stop - channels.start))]
-        records = [self._scales.encode(weights.biases[part], weights.scales[part], weights.shifts[part]) for part in own]
+        records = [self._format.encode_scales(weights.biases[part], weights.scales[part], weights.shifts[part]) for part in own]
         padded = b"".join(one + bytes(-len(one) % ALIGNMENT) for one in records)
         if key in self._streams:
             offset, lengths = self._streams[key]

@@ -269,13 +269,11 @@ class Debugger:
         return registers_before(self._start.stream.words, self.variant.accelerator.product, self.command)
 
     def maps(self, position: int) -> dict[str, FeatureMap]:
-        """The feature maps of an operation by name."""
+        """The feature maps of an operation in memory by name."""
         if not 0 <= position < len(self.operations):
             return {}
         operation = self.operations[position].operation
-        if not isinstance(operation, KernelOperation):
-            return {}
-        return {**dict(zip(("IFM", "IFM2"), operation.ifms, strict=False)), "OFM": operation.ofm}
+        return operation.maps_in_memory if isinstance(operation, KernelOperation) else {}
 
     def _apply(self) -> None:
         for change in self._changes:

@@ -93,10 +93,6 @@ def find_section(section: str, name: str | Path, *, asked_by: ValueOrigin | None
     return configs_folder() / SECTION_FOLDERS[section] / f"{stem}.yaml"
 
 
-_OTHER_FAMILY = ("ethos-u85", "u85")
-_UNSUPPORTED = "; Ethos-U85 is not supported, only Ethos-U55 and Ethos-U65 are"
-
-
 def closest(word: str, words: Iterable[str]) -> str:
     """A "did you mean" clause for an error message, empty if nothing is near."""
     import difflib  # for what is refused
@@ -142,8 +138,7 @@ def _match(name: str, names: tuple[str, ...], prefix: Callable[[], str]) -> str:
     result = exact.get(plain) or keys.get(_key(name))
     if result is None:
         known = f"{prefix()}must be one of {', '.join(names)}, or the path of a YAML file, got {name!r}"
-        hint = _UNSUPPORTED if plain.startswith(_OTHER_FAMILY) else closest(plain, names)
-        raise ConfigError(known + hint)
+        raise ConfigError(known + closest(plain, names))
     return result
 
 

@@ -17,6 +17,7 @@ from npu.hardware.variant import (
     OutputCycles,
     PipelineTiming,
     Port,
+    Product,
     Shram,
     ShramGranules,
     Size,
@@ -36,8 +37,14 @@ IFM_BLOCK_DEPTH = 16
 LAST_BANK = 63
 """Of the end of the buffers: registers that hold a bank have 6 bits."""
 
-LARGEST_BLOCK = (32, 64, 128)
+LARGEST_BLOCK = {Product.ETHOS_U55: (32, 64, 128), Product.ETHOS_U65: (32, 64, 128), Product.ETHOS_U85: (128, 128, 1024)}
 """Height, width and depth of the largest OFM block that the registers of a command stream can hold."""
+
+LARGEST_BLOCKDEP = {Product.ETHOS_U55: 3, Product.ETHOS_U65: 3, Product.ETHOS_U85: 7}
+"""The same of BLOCKDEP."""
+
+_WITH_APART_BUFFERS = {Product.ETHOS_U85}
+"""Products whose buffers have memories of their own, instead of banks of one that they share."""
 
 _ANY: NumberRange = (0, 2**48)
 _POSITIVE: NumberRange = (1, 2**31)
@@ -56,12 +63,20 @@ RANGES: dict[tuple[type, str], NumberRange] = {
     (Accelerator, "dot_product_width"): (8, 8),
     (Accelerator, "max_outstanding_dma"): (1, 15),
     (Accelerator, "max_outstanding_kernels"): (1, 3),
-    (Accelerator, "max_blockdep"): (0, 3),
+    (Accelerator, "max_blockdep"): (0, 7),
     (Accelerator, "address_bits"): (32, 40),
     (Accelerator, "axi_data_bytes"): (1, 64),
     (Accelerator, "max_kernel_stride"): (1, 4),
     (Accelerator, "max_dilation"): (1, 2),
-    (Shram, "banks"): (8, 64),
+    (Accelerator, "weight_decoders"): (1, 4),
+    (Accelerator, "sram_ports"): (1, 4),
+    (Accelerator, "ext_ports"): (1, 2),
+    (Memory, "ports"): (1, 4),
+    (PipelineTiming, "beats_per_cycle"): (1, 4),
+    (PipelineTiming, "ifm_buffer_bytes"): (0, 2**24),
+    (PipelineTiming, "scale_window_bytes"): (0, 2**20),
+    (PipelineTiming, "dma_window_bytes"): (0, 2**20),
+    (Shram, "banks"): (1, 64),
     (Shram, "bank_bytes"): (1024, 1024),
     (Shram, "reserved_output_banks"): (0, 254),
     (Shram, "reserved_lut_banks"): (0, 254),
@@ -123,7 +138,7 @@ def check_variant(variant: Variant, where: Where) -> None:
     """ConfigError, naming the dotted key, if two fields of the description contradict each other."""
     _check_array(variant.accelerator, where)
     _check_shram(variant, where)
-    _check_cores(variant.accelerator, where)
+    _check_registers(variant.accelerator, where)
     _check_ports(variant, where)
     _check_bursts(variant, where)
     if variant.cpu.cache_line_bytes:
@@ -159,7 +174,7 @@ def _check_array(accelerator: Accelerator, where: Where) -> None:
             f"dot_product_width ({accelerator.dot_product_width}) x cores ({accelerator.cores}) = {product}, got {macs}"
         )
     _check_power_of_two(accelerator.axi_data_bytes, "accelerator.axi_data_bytes", where)
-    for axis, largest in zip(("height", "width", "depth"), LARGEST_BLOCK, strict=True):
+    for axis, largest in zip(("height", "width", "depth"), LARGEST_BLOCK[accelerator.product], strict=True):
         if getattr(accelerator.max_block, axis) > largest:
             raise ConfigError(
                 f"{where(f'accelerator.max_block.{axis}')}: must be at most {largest}, which the block registers hold, "
@@ -186,8 +201,13 @@ def _check_array(accelerator: Accelerator, where: Where) -> None:
         )
 
 
-def _check_cores(accelerator: Accelerator, where: Where) -> None:
+def _check_registers(accelerator: Accelerator, where: Where) -> None:
     product = accelerator.product
+    if accelerator.max_blockdep > LARGEST_BLOCKDEP[product]:
+        raise ConfigError(
+            f"{where('accelerator.max_blockdep')}: must be in [0, {LARGEST_BLOCKDEP[product]}], which the register of "
+            f"{product.name.lower()} holds, got {accelerator.max_blockdep}"
+        )
     if accelerator.cores > MAX_CORES[product]:
         raise ConfigError(
             f"{where('accelerator.cores')}: must be at most the {MAX_CORES[product]} that commands of {product.name.lower()} "
@@ -207,7 +227,17 @@ def _check_shram(variant: Variant, where: Where) -> None:
             f"{where('shram.banks')}: must be at most {most}, because the end of the buffers before reserved_lut_banks "
             f"has a register of 6 bits, got {shram.banks}"
         )
-    granules = shram.granules
+    product, granules = variant.accelerator.product, shram.granules
+    is_apart = product in _WITH_APART_BUFFERS
+    if is_apart is not (granules is None) or is_apart is not (variant.timing.ifm_buffer_bytes > 0):
+        raise ConfigError(
+            f"{where('shram.granules')}: must be {'left out' if is_apart else 'given'} and timing.ifm_buffer_bytes "
+            f"{'above 0' if is_apart else '0'}, because buffers of {product.name.lower()} "
+            f"{'have memories of their own' if is_apart else 'share the banks'}, got "
+            f"{'none' if granules is None else 'some'} and {variant.timing.ifm_buffer_bytes}"
+        )
+    if granules is None:
+        return
     fixed = shram.reserved_output_banks + max(shram.reserved_lut_banks, shram.lut_bytes // shram.bank_bytes)
     least = fixed + max(granules.ifm_8_bit, granules.ifm_16_bit) + max(granules.accumulator_32_bit, granules.accumulator_40_bit)
     if least > shram.banks:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
+from npu.errors import ConfigError
 from npu.records import dataclass
 
 
@@ -17,11 +18,12 @@ class Product(Enum):
 
     ETHOS_U55 = 0
     ETHOS_U65 = 1
+    ETHOS_U85 = 2
 
     __hash__ = object.__hash__  # members are compared by identity; the hash of enumerations takes five times as long
 
 
-MAX_CORES = {Product.ETHOS_U55: 1, Product.ETHOS_U65: 2}
+MAX_CORES = {Product.ETHOS_U55: 1, Product.ETHOS_U65: 2, Product.ETHOS_U85: 1}
 """The cores that the commands of a product address."""
 
 
@@ -81,6 +83,12 @@ class Accelerator:
     """Largest stride of a kernel, in each direction."""
     max_dilation: int
     """Largest dilation of a kernel, in each direction."""
+    weight_decoders: int = 1
+    """Weight streams of an operation that one core decodes side by side."""
+    sram_ports: int = 1
+    """AXI ports for `axi0`."""
+    ext_ports: int = 1
+    """AXI ports for `axi1`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +106,7 @@ class ShramGranules:
 
 @dataclass(frozen=True, slots=True)
 class Shram:
-    """Shared buffer memory of one core."""
+    """Memory of one core that transfers reach: the buffers of operations, and the look-up tables behind them."""
 
     banks: int
     bank_bytes: int
@@ -108,7 +116,17 @@ class Shram:
     """Banks at the end that are kept for look-up tables also where an operation uses none."""
     lut_bytes: int
     """Size of the look-up-table area at the end of the memory."""
-    granules: ShramGranules
+    granules: ShramGranules | None = None
+    """None: buffers have memories of their own, and tables are all there is here."""
+
+    @property
+    def shared_granules(self) -> ShramGranules:
+        """`granules`, where buffers share the memory. ConfigError if they do not."""
+        if self.granules is None:
+            raise ConfigError(
+                "shram.granules: must be given where streams are made, got none, as of an NPU whose buffers are apart"
+            )
+        return self.granules
 
     @property
     def total_bytes(self) -> int:
@@ -167,10 +185,18 @@ class PipelineTiming:
     """Part of a burst's data beats for which the burst still occupies one of the outstanding slots."""
     weight_window_bytes: int = 1024
     """Compressed weights that the decoder of one core asks for ahead of their use."""
+    dma_window_bytes: int = 0
+    """Bytes of a transfer that may be on their way; 0 = as many as its ports take."""
+    scale_window_bytes: int = 0
+    """Scale records that the output unit asks for ahead of their use; 0 = they never hold it up."""
     weight_switch_cycles: int = 0
     """MAC bubble from one set of weights to the next in blocks larger than one micro-block."""
     core_input_bytes_per_cycle: int = 0
     """Input and weights together that one core takes in per cycle; 0 = as much as the port brings."""
+    ifm_buffer_bytes: int = 0
+    """Memory that holds IFM blocks, as many as fit; 0: two halves of the shared buffer memory."""
+    beats_per_cycle: int = 1
+    """Beats that one direction of a memory passes in a cycle, as long as its ports are as many."""
     nhwc_operand_factor: float = 1.0
     """Output cycles of ADD and SUB with an operand in NHWC, relative to operands in NHCWB16."""
 
@@ -192,6 +218,8 @@ class Memory:
     max_outstanding_writes: int
     size_bytes: int
     """What the board offers; 0 = not limited."""
+    ports: int = 1
+    """AXI ports behind which it is; the figures are those of one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ from npu.isa.decoded import PLACES, Alike, Decoded
 from npu.isa.entries import CODE_MASK, Entry, attributes_of, entries_of
 from npu.isa.families import family_of
 from npu.isa.family import Family
-from npu.isa.latch import attributes_at_power_on, check_cores, latch
+from npu.isa.latch import attributes_at_power_on
 from npu.isa.operations import Operation, Stop
-from npu.isa.rules import ALIGNMENT_BYTES, check_operation
+from npu.isa.rules import ALIGNMENT_BYTES
 from npu.memo import LazySequence
 from npu.numerics.arrays import Ints
 from npu.records import dataclass
@@ -91,9 +91,12 @@ class _StreamColumns:
 
 
 def read_columns(words: NDArray[np.uint32], variant: Variant) -> Alike | None:
-    """The operations of a stream; None if it may be a broken one, or is very long."""
+    """The operations of a stream; None if it may be a broken one, is very long, or its family has no fixed places."""
     product = variant.accelerator.product
-    commands = _commands_of(family_of(product), product)
+    family = family_of(product)
+    if not family.has_fixed_places:
+        return None
+    commands = _commands_of(family, product)
     written = _split(words, commands)
     if written is None or not _are_valid(written, commands, product):
         return None
@@ -183,7 +186,8 @@ def _compared(read: Ints, kick_offs: Ints) -> tuple[Ints, list[int]]:
 def _made(kinds: Sequence[int], held: Ints, commands: _ProductCommands, variant: Variant) -> Iterator[Operation]:
     """The operations that kick-offs start with these operands of all registers. Raises StreamError."""
     product = variant.accelerator.product
-    attributes = dict(attributes_at_power_on(family_of(product), product))
+    family = family_of(product)
+    attributes = dict(attributes_at_power_on(family, product))
     rows, columns = np.nonzero(np.diff(held, axis=0, prepend=0))
     changes, offsets = held[rows, columns], commands.offsets[columns]
     is_plain = changes <= commands.limits[columns]
@@ -196,7 +200,4 @@ def _made(kinds: Sequence[int], held: Ints, commands: _ProductCommands, variant:
         for number, operand in islice(others, count):
             attributes.update(attributes_of(commands.entries[number].command, operand, product))
         command = commands.entries[kind].command
-        check_cores(command, attributes, variant)
-        operation = latch(command, attributes_of(command, own, product), attributes)
-        check_operation(operation, variant)
-        yield operation
+        yield family.start(command, attributes_of(command, own, product), attributes, variant)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import Enum, IntEnum
-from typing import Any
+from typing import Any, NoReturn
 
 from npu.errors import StreamError
 from npu.hardware.variant import Product
@@ -53,7 +53,7 @@ def signed_pattern(value: int) -> int:
 AS_IT_IS = FieldCode("{}", int, int, 0)
 MINUS_ONE = FieldCode("{} - 1", lambda value: value - 1, lambda number: number + 1, 1)
 FLAG = FieldCode("{}", int, bool)
-ELEMENT_BITS = FieldCode("log2({} / 8)", lambda bits: {8: 0, 16: 1, 32: 2}[bits], lambda number: 8 << number)
+ELEMENT_BITS = FieldCode("log2({} / 8)", lambda bits: {8: 0, 16: 1, 32: 2, 64: 3}[bits], lambda number: 8 << number)
 PATTERN = FieldCode("{} as a 16-bit pattern", lambda value: value + _PATTERNS if value < 0 else value, int, 0)
 """The sign of the pattern is that of a feature map's elements; who makes records of registers applies it."""
 
@@ -93,10 +93,20 @@ class Field:
         """Raise StreamError if the field cannot hold `value`; the message names field, range and value."""
         low, high = self.limits(product)
         if not low <= value <= high:
+            if self.enum is not None and self.maximum is not None:
+                self._refuse(value, where)
             raise StreamError(f"{where}: {self.name} must be in [{low}, {high}], got {value}")
         if self.enum is not None and value not in self.enum._value2member_map_:
-            names = ", ".join(f"{member.value} ({member.name})" for member in self.enum)
-            raise StreamError(f"{where}: {self.name} must be one of {names}, got {value}")
+            self._refuse(value, where)
+
+    def members(self) -> list[IntEnum]:
+        """What a field of an enumeration can say."""
+        assert self.enum is not None
+        return [member for member in self.enum if self.maximum is None or member <= self.maximum]
+
+    def _refuse(self, value: int, where: str) -> NoReturn:
+        names = ", ".join(f"{member.value} ({member.name})" for member in self.members())
+        raise StreamError(f"{where}: {self.name} must be one of {names}, got {value}")
 
     def attribute(self, value: int) -> Any:
         """The value of the attribute that `value`, a number in the field, stands for."""

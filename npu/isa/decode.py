@@ -18,9 +18,8 @@ from npu.isa.command import PARAMETER_SHIFT, WORD_BITS, Command, CommandKind
 from npu.isa.decoded import Decoded, command_place
 from npu.isa.entries import CODE_MASK, Entry, attributes_of, entries_of, fields_of
 from npu.isa.families import family_of
-from npu.isa.latch import attributes_at_power_on, check_cores, latch
+from npu.isa.latch import attributes_at_power_on
 from npu.isa.operations import Stop
-from npu.isa.rules import check_operation
 from npu.records import dataclass
 
 
@@ -134,7 +133,8 @@ def read_operations(words: NDArray[np.uint32], variant: Variant) -> Iterator[Dec
     Raises StreamError if the words are not commands, or do not end with NPU_OP_STOP.
     """
     product = variant.accelerator.product
-    held = dict(attributes_at_power_on(family_of(product), product))
+    family = family_of(product)
+    held = dict(attributes_at_power_on(family, product))
     is_stopped = False
     for entry, operand, index, position in _split(words, product):
         command = entry.command
@@ -150,9 +150,7 @@ def read_operations(words: NDArray[np.uint32], variant: Variant) -> Iterator[Dec
             continue
         own = _at_place(attributes_of, entry, operand, product, index, position)
         try:
-            check_cores(command, held, variant)
-            operation = latch(command, own, held)
-            check_operation(operation, variant)
+            operation = family.start(command, own, held, variant)
         except StreamError as error:
             yield RefusedOperation(command.name, str(error), index, position)
             continue

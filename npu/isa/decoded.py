@@ -46,7 +46,7 @@ def places_of(operation: Operation) -> list[int]:
                 places[PLACES_OF[name]] = fm.addresses
     if isinstance(operation, WeightedOperation):
         for name in RANGES:
-            for core, part in enumerate(getattr(operation, name)):
+            for core, part in zip(_CORES, getattr(operation, name), strict=False):
                 first = PLACES_OF[name].start + 2 * core
                 places[first : first + 2] = part.address, part.length_bytes
     return places

@@ -171,9 +171,10 @@ def _values(command: Command, tokens: list[str]) -> dict[str, int]:
 def _field_value(field: Field, text: str, where: str) -> int:
     if field.enum is None:
         return _number(text, where)
-    if text in field.enum.__members__:
-        return int(field.enum[text])
-    return _number(text, where, f"one of {', '.join(field.enum.__members__)}, or a number")
+    known = {member.name: int(member) for member in field.members()}
+    if text in known:
+        return known[text]
+    return _number(text, where, f"one of {', '.join(known)}, or a number")
 
 
 def _number(text: str, where: str, what: str = "a number") -> int:

@@ -20,7 +20,6 @@ from npu.isa.decoded import Decoded
 from npu.isa.families import family_of
 from npu.isa.family import Family
 from npu.isa.operations import AddressRange, Operation, Stop
-from npu.isa.rules import check_operation
 from npu.isa.stream import CommandStream
 from npu.memo import LastUsed
 from npu.records import dataclass, replace
@@ -63,13 +62,16 @@ def encode_stream(operations: Sequence[Operation], variant: Variant) -> CommandS
     stops = [index for index, operation in enumerate(operations) if isinstance(operation, Stop)]
     if stops != [len(operations) - 1]:
         raise StreamError(f"operations: the last, and only the last, must be Stop, got Stop at {stops} of {len(operations)}")
+    check = family_of(variant.accelerator.product).check
+    if check is None:
+        raise StreamError(f"operations: streams of {variant.accelerator.product.name} are read only, they are not written here")
     writer = _CommandWriter(variant)
     words: list[int] = []
     placed: list[Decoded] = []
     commands = 0
     for index, operation in enumerate(operations):
         try:
-            check_operation(operation, variant)
+            check(operation, variant)
             for written in writer.writes(operation):
                 words += written
                 commands += 1

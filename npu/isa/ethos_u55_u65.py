@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from npu.hardware.variant import Accelerator, Product
 from npu.isa import shram
 from npu.isa.commands import COMMANDS
-from npu.isa.family import Buffers, Family, FamilyArithmetic, ScaleFormat, WeightFormat, WeightUse
+from npu.isa.family import Buffers, CoreConstants, Family, FamilyArithmetic, ScaleFormat, WeightFormat, WeightUse
+from npu.isa.latch import start
+from npu.isa.rules import check_operation
 from npu.isa.scale_records import RECORD_BYTES, decode_scales, decode_scales_at, encode_scales
 from npu.isa.sections import SECTIONS
 from npu.isa.weight_stream.encode import encode_weights, stand_in
-from npu.isa.weight_stream.order import WeightOrder
+from npu.isa.weight_stream.order import WeightOrder, WeightShape, interleave_cores
 
 
 def weight_order(accelerator: Accelerator, use: WeightUse, core: int) -> WeightOrder:
@@ -38,22 +43,41 @@ def _decoder(name: str) -> Callable[..., Any]:
     return lambda *arguments: getattr(import_module("npu.isa.weight_stream.decode"), name)(*arguments)
 
 
+_decode_core = _decoder("decode_weights")
+
+
+def decode(
+    accelerator: Accelerator, use: WeightUse, shape: WeightShape, streams: Sequence[npt.NDArray[np.uint8]]
+) -> npt.NDArray[np.int16]:
+    """Weights (O, KH, KW, I) from the stream of each core."""
+    cores = range(min(use.cores, shape[0]))
+    parts = [_decode_core(streams[core], shape, weight_order(accelerator, use, core)) for core in cores]
+    return parts[0] if len(parts) == 1 else interleave_cores(parts)
+
+
 ETHOS_U55_U65 = Family(
     products={Product.ETHOS_U55: "U55", Product.ETHOS_U65: "U65"},
     architecture_id=0x10066001,  # architecture 1.0.6 of both, as Vela 5.2 writes it
+    stream_version=0,
     commands=COMMANDS,
     sections=SECTIONS,
+    start=start,
+    check=check_operation,
     buffers=Buffers(shram.buffer_rule, shram.shram_layout),
     weights=WeightFormat(
-        weight_order,
-        encode_weights,
-        stand_in,
-        _decoder("decode_weights"),
-        _decoder("GroupedWeights"),
-        _decoder("grouped_streams"),
-        _decoder("decode_groups"),
+        decode,
+        CoreConstants(
+            weight_order,
+            encode_weights,
+            stand_in,
+            _decoder("GroupedWeights"),
+            _decoder("grouped_streams"),
+            _decoder("decode_groups"),
+            encode_scales,
+            decode_scales_at,
+        ),
     ),
-    scales=ScaleFormat(RECORD_BYTES, encode_scales, decode_scales, decode_scales_at),
+    scales=ScaleFormat(RECORD_BYTES, decode_scales),
     # With other shifts ADD and SUB of Vela's streams differ from LiteRT.
     arithmetic=FamilyArithmetic(
         operand_shifts={8: 20, 16: 15, 32: 15},

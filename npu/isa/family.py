@@ -1,7 +1,7 @@
 """What the products of one NPU family share, and another family does differently.
 
 A family is a module beside `npu.isa.ethos_u55_u65` that fills one `Family`, and an entry in `npu.isa.families`. What it does
-not say is shared: the records of operations, what a kick-off makes of registers (`npu.isa.latch`), and how values are rounded.
+not say is shared: the records of operations, and how values are rounded.
 Differences between products of a family are fields of the hardware description (`npu.hardware.variant`), not of this record.
 How many cycles things take follows from both through `npu.machine`.
 """
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from npu.errors import StreamError
 from npu.hardware.variant import Accelerator, Product, Variant
 from npu.isa.command import Command
 from npu.isa.operations import (
@@ -25,6 +26,7 @@ from npu.isa.operations import (
     Operation,
     ShramLayout,
     Traversal,
+    WeightDecoder,
     WeightedOperation,
 )
 from npu.isa.scale_records import RecordPlace
@@ -39,6 +41,10 @@ if TYPE_CHECKING:
     from npu.isa.weight_stream.decode import GroupedStream, GroupedStreams, GroupedWeights
 
 
+AttributeValues = Mapping[str, Any]
+"""Attributes by the path that the command table gives them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Buffers:
     """The memories inside the accelerator that hold what an operation works on."""
@@ -51,7 +57,10 @@ class Buffers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightUse:
-    """How an operation uses its weights, as far as their order depends on it; `block_depth` is that of all cores."""
+    """How an operation uses its weights, as far as their order depends on it; `block_depth` is that of all cores.
+
+    `ublock` is the micro-block that it has chosen, if it may.
+    """
 
     kernel: KernelWindow
     block_depth: int
@@ -60,6 +69,9 @@ class WeightUse:
     ifm_bits: int
     cores: int
     has_4x4_sub_kernels: bool = False
+    ublock: Block | None = None
+    decoder: WeightDecoder = WeightDecoder.STANDARD
+    is_sparse: bool = False
 
     @staticmethod
     def of(operation: WeightedOperation) -> WeightUse:
@@ -72,6 +84,9 @@ class WeightUse:
             ifm_bits=operation.ifm.element.bits,
             cores=len(operation.weights),
             has_4x4_sub_kernels=operation.has_4x4_sub_kernels,
+            ublock=None if operation.options is None else operation.options.ublock,
+            decoder=operation.weight_decoder,
+            is_sparse=operation.has_sparse_weights,
         )
 
 
@@ -83,19 +98,36 @@ def weight_shape(operation: WeightedOperation) -> WeightShape:
 
 @dataclass(frozen=True, slots=True)
 class WeightFormat:
-    """Compressed weights: their order, and the bytes of one core."""
+    """Compressed weights, and how they are decoded."""
+
+    decode: Callable[[Accelerator, WeightUse, WeightShape, Sequence[npt.NDArray[np.uint8]]], npt.NDArray[np.int16]]
+    """Weights (O, KH, KW, I) from all streams. StreamError if they do not fit."""
+    known_cores: CoreConstants | None = None
+
+    @property
+    def of_cores(self) -> CoreConstants:
+        """The constants of each core, for those who make streams or decode many at once. StreamError if no such code exists."""
+        if self.known_cores is None:
+            raise StreamError("weights: those of this NPU are decoded one operation at a time, and not made")
+        return self.known_cores
+
+
+@dataclass(frozen=True, slots=True)
+class CoreConstants:
+    """The weights and scale records of one core: their order, their bytes, and how many operations are decoded together."""
 
     order: Callable[[Accelerator, WeightUse, int], WeightOrder]
-    """The order of the weights of one core."""
     encode: Encoder
     stand_in: Encoder
     """As many bytes as `encode` is expected to give, made faster, where a stream is needed for its size alone."""
-    decode: Callable[[npt.NDArray[np.uint8], WeightShape, WeightOrder], npt.NDArray[np.int16]]
     grouped: Callable[[WeightShape, WeightOrder, Ints, int], GroupedWeights]
     streams: Callable[[Sequence[GroupedWeights], Ints, Ints, Ints, Ints], GroupedStreams]
     """Of the `GroupedWeights` of these numbers: where and how long they are, and where their groups go."""
     decode_groups: Callable[[Sequence[GroupedStream] | GroupedStreams, int], npt.NDArray[np.bool_]]
     """Decode weights of at most 8 bits into groups of 16 channels, on so many threads; False for streams that have others."""
+    encode_scales: Callable[[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike], bytes]
+    decode_scales_at: Callable[[Sequence[RecordPlace] | Ints, int], tuple[Ints, Ints, Ints]]
+    """Of records at machine addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +156,8 @@ class ScaleFormat:
     """Bias, scale and shift of output channels in memory."""
 
     record_bytes: int
-    encode: Callable[[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike], bytes]
-    decode: Callable[[npt.NDArray[np.uint8], int], tuple[Ints, Ints, Ints]]
-    decode_at: Callable[[Sequence[RecordPlace] | Ints, int], tuple[Ints, Ints, Ints]]
-    """Of records at machine addresses."""
+    decode: Callable[[npt.NDArray[np.uint8], int, int], tuple[Ints, Ints, Ints]]
+    """Of so many channels, by the bits of the IFM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +180,23 @@ class Family:
     """Its products, and their names in tables."""
     architecture_id: int
     """ID word of the payload of its command streams."""
+    stream_version: int
+    """Of the command stream, in the configuration word."""
     commands: tuple[Command, ...]
     """The command stream; a command names those of the products that have it."""
     sections: tuple[RegisterSection, ...]
     """All registers, in the order in which they are written before a kick-off."""
-    buffers: Buffers
+    start: Callable[[Command, AttributeValues, AttributeValues, Variant], Operation]
+    """The operation that a command kicks off, from what its own fields and the registers hold; StreamError if there is none."""
+    check: Callable[[Operation, Variant], None] | None
+    """StreamError if an operation cannot be written; None if streams of the family are read only."""
+    buffers: Buffers | None
+    """None where each kind of buffer has a memory of its own."""
     weights: WeightFormat
     scales: ScaleFormat
     arithmetic: FamilyArithmetic
+    has_fixed_places: bool = True
+    """Whether each register says the place of one map or constant of an operation, so that streams can be read in columns."""
     by_name: Mapping[str, Command] = field(init=False, repr=False)
     kick_offs: Mapping[type, Command] = field(init=False, repr=False)
     """The command that starts a record of an operation."""
@@ -171,6 +210,13 @@ class Family:
         """Commands of all registers that `operation` reads on an accelerator."""
         read = (one for one in self.sections if one.is_in(accelerator) and one.is_read_by(operation))
         return (register for section in read for register in section.registers)
+
+    @property
+    def shared_buffers(self) -> Buffers:
+        """`buffers`, where they share a memory. StreamError if they do not."""
+        if self.buffers is None:
+            raise StreamError("buffers: must share a memory to be laid out here, got an NPU whose buffers are apart")
+        return self.buffers
 
     def largest(self, name: str, product: Product) -> int:
         """The largest number that a register of one field can say."""

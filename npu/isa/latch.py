@@ -1,4 +1,4 @@
-"""From the attributes that registers hold to records: the only place that knows what a kick-off makes of them.
+"""From the attributes that registers hold to records: what a kick-off of Ethos-U55 and Ethos-U65 makes of them.
 
 Which register holds which attribute says the command table. Attributes that an operation ignores never reach its record, so
 stale values do not matter.
@@ -16,7 +16,7 @@ from npu.errors import StreamError
 from npu.hardware.variant import Product, Variant
 from npu.isa.command import Command, CommandKind, signed_pattern
 from npu.isa.commands import ParallelMode
-from npu.isa.family import Family
+from npu.isa.family import AttributeValues, Family
 from npu.isa.operations import (
     IDENTITY,
     Activation,
@@ -42,9 +42,8 @@ from npu.isa.operations import (
     ShramLayout,
     ifm_plane,
 )
+from npu.isa.rules import check_operation
 
-AttributeValues = Mapping[str, Any]
-"""Attributes by the path that the command table gives them."""
 RangeGetters = tuple[Callable[[AttributeValues], tuple[Any, ...]], ...]
 
 
@@ -55,18 +54,20 @@ def attributes_at_power_on(family: Family, product: Product) -> AttributeValues:
     return MappingProxyType({path: value for register in registers for path, value in register.attributes(0, product).items()})
 
 
-def latch(command: Command, own: AttributeValues, held: AttributeValues) -> Operation:
+def start(command: Command, own: AttributeValues, held: AttributeValues, variant: Variant) -> Operation:
     """The operation that `command` kicks off, from what its own fields and the registers hold; StreamError if there is none.
 
     A command that reads no register starts a record of its fields alone.
     """
     assert command.starts is not None
+    _check_cores(command, held, variant)
     make = _OF_REGISTERS.get(command.starts)
     started: Operation = command.starts(**own) if make is None else make(own, held)
+    check_operation(started, variant)
     return started
 
 
-def check_cores(command: Command, held: AttributeValues, variant: Variant) -> None:
+def _check_cores(command: Command, held: AttributeValues, variant: Variant) -> None:
     """StreamError if `command` kicks off a kernel, and the registers are set for another number of cores."""
     cores, expected = held["variant.accelerator.cores"], variant.accelerator.cores
     if cores != expected and command.starts is not None and issubclass(command.starts, KernelOperation):
@@ -76,12 +77,12 @@ def check_cores(command: Command, held: AttributeValues, variant: Variant) -> No
         )
 
 
-_ELEMENTS = {(bits, is_signed): ElementType(bits, is_signed) for bits in (8, 16, 32) for is_signed in (False, True)}
+_ELEMENTS = {(bits, is_signed): ElementType(bits, is_signed) for bits in (8, 16, 32, 64) for is_signed in (False, True)}
 _ADDRESSES = ("addresses[0]", "addresses[1]", "addresses[2]", "addresses[3]")
 _TILES_AND_STRIDES = ("tile_height_0", "tile_height_1", "tile_width_0", "stride_y", "stride_x", "stride_c")
 
 
-def _map_getter(name: str, operand: str, zero_point: str) -> Callable[[AttributeValues], tuple[Any, ...]]:
+def map_getter(name: str, operand: str, zero_point: str) -> Callable[[AttributeValues], tuple[Any, ...]]:
     """Function of the attributes of a feature map; `operand` is where its element type and layout are."""
     own = (f"{name}.{address}" for address in ("region", *_ADDRESSES, *_TILES_AND_STRIDES))
     return itemgetter(f"{operand}.element.bits", f"{operand}.element.is_signed", f"{operand}.layout", zero_point, *own)
@@ -97,26 +98,28 @@ def _side_getter(name: str) -> Callable[[AttributeValues], tuple[Any, ...]]:
     return itemgetter(*(f"{name}.{own}" for own in ("region_or_cores", "address", "stride", "is_internal")))
 
 
-_IFM = _map_getter("ifm", "ifm", "ifm.zero_point")
-_IFM2 = _map_getter("ifm2", "second_operand", "second_zero_point")
-_OFM = _map_getter("ofm", "ofm", "ofm.zero_point")
+_IFM = map_getter("ifm", "ifm", "ifm.zero_point")
+_IFM2 = map_getter("ifm2", "second_operand", "second_zero_point")
+_OFM = map_getter("ofm", "ofm", "ofm.zero_point")
 _WEIGHTS, _SCALES = _range_getters("weights"), _range_getters("scales")
 _SOURCE, _DESTINATION = _side_getter("source"), _side_getter("destination")
-_OFM_EXTENT = itemgetter("ofm.height", "ofm.width", "ofm.depth")
-_BLOCK = itemgetter("block.height", "block.width", "block.depth")
-_PADDING = itemgetter("padding.top", "padding.left", "padding.bottom", "padding.right")
-_KERNEL = itemgetter(
+OFM_EXTENT = itemgetter("ofm.height", "ofm.width", "ofm.depth")
+BLOCK = itemgetter("block.height", "block.width", "block.depth")
+PADDING = itemgetter("padding.top", "padding.left", "padding.bottom", "padding.right")
+KERNEL = itemgetter(
     *("kernel.dilated_height", "kernel.dilated_width", "kernel.stride_y", "kernel.stride_x"),
     *("kernel.dilation_y", "kernel.dilation_x"),
 )
 _ACTIVATION = itemgetter("activation.minimum", "activation.maximum", "activation.function", "activation.clip_range")
 
 
-def _signed(pattern: int, *, is_signed: bool) -> int:
+def signed_by_map(pattern: int, *, is_signed: bool) -> int:
+    """The number that a 16-bit pattern is beside a feature map of that sign."""
     return signed_pattern(pattern) if is_signed else pattern
 
 
-def _feature_map(attributes: tuple[Any, ...], extent: tuple[int, int, int]) -> FeatureMap:
+def feature_map(attributes: tuple[Any, ...], extent: tuple[int, int, int]) -> FeatureMap:
+    """A map from what a `map_getter` gets, of that extent."""
     bits, is_signed, layout, zero_point, region, base0, base1, base2, base3, *tiles_and_strides = attributes
     height, width, depth = extent
     return FeatureMap(
@@ -133,7 +136,7 @@ def _feature_map(attributes: tuple[Any, ...], extent: tuple[int, int, int]) -> F
 
 
 def _ofm(held: AttributeValues) -> FeatureMap:
-    return _feature_map(_OFM(held), _OFM_EXTENT(held))
+    return feature_map(_OFM(held), OFM_EXTENT(held))
 
 
 def _undilated(dilated: int, dilation: int, register: str) -> int:
@@ -144,7 +147,8 @@ def _undilated(dilated: int, dilation: int, register: str) -> int:
 
 
 @functools.lru_cache(maxsize=256)
-def _kernel(height: int, width: int, stride_y: int, stride_x: int, dilation_y: int, dilation_x: int) -> KernelWindow:
+def kernel_window(height: int, width: int, stride_y: int, stride_x: int, dilation_y: int, dilation_x: int) -> KernelWindow:
+    """A kernel from its dilated extent."""
     return KernelWindow(
         height=_undilated(height, dilation_y, "NPU_SET_KERNEL_HEIGHT_M1"),
         width=_undilated(width, dilation_x, "NPU_SET_KERNEL_WIDTH_M1"),
@@ -155,15 +159,16 @@ def _kernel(height: int, width: int, stride_y: int, stride_x: int, dilation_y: i
     )
 
 
-_padding = functools.lru_cache(maxsize=256)(IfmPadding)
-_block = functools.lru_cache(maxsize=256)(Block)
-_activation_of = functools.lru_cache(maxsize=256)(Activation)
+padding_of = functools.lru_cache(maxsize=256)(IfmPadding)
+block_of = functools.lru_cache(maxsize=256)(Block)
+activation_of = functools.lru_cache(maxsize=256)(Activation)
 _shram_of = functools.lru_cache(maxsize=256)(ShramLayout)
 
 
 def _activation(held: AttributeValues, *, is_signed: bool) -> Activation:
     minimum, maximum, function, clip_range = _ACTIVATION(held)
-    return _activation_of(_signed(minimum, is_signed=is_signed), _signed(maximum, is_signed=is_signed), function, clip_range)
+    low, high = (signed_by_map(limit, is_signed=is_signed) for limit in (minimum, maximum))
+    return activation_of(low, high, function, clip_range)
 
 
 def _global_scale(held: AttributeValues) -> Scale | None:
@@ -188,7 +193,7 @@ def _any_kernel(held: AttributeValues, ofm: FeatureMap, *, is_binary: bool) -> d
     """Fields of every kernel operation but its IFM."""
     return {
         "ofm": ofm,
-        "block": _block(*_BLOCK(held)),
+        "block": block_of(*BLOCK(held)),
         "shram": _shram(held, is_binary=is_binary),
         "activation": _activation(held, is_signed=ofm.element.is_signed),
         "scale": _global_scale(held),
@@ -200,9 +205,9 @@ def _any_kernel(held: AttributeValues, ofm: FeatureMap, *, is_binary: bool) -> d
 
 def _window(held: AttributeValues) -> dict[str, Any]:
     """Fields of an operation that slides a kernel over its IFM."""
-    ofm, kernel, padding, upscale = _ofm(held), _kernel(*_KERNEL(held)), _padding(*_PADDING(held)), held["upscale"]
+    ofm, kernel, padding, upscale = _ofm(held), kernel_window(*KERNEL(held)), padding_of(*PADDING(held)), held["upscale"]
     height, width = ifm_plane(ofm.height, ofm.width, kernel, padding, upscale)
-    ifm = _feature_map(_IFM(held), (height, width, held["ifm.depth"]))
+    ifm = feature_map(_IFM(held), (height, width, held["ifm.depth"]))
     own = {"ifm": ifm, "kernel": kernel, "padding": padding, "upscale": upscale}
     return own | _any_kernel(held, ofm, is_binary=False)
 
@@ -237,7 +242,7 @@ def _ifm2(held: AttributeValues, ofm: FeatureMap) -> FeatureMap:
         1 if held["broadcasts_width"] else ofm.width,
         1 if held["broadcasts_depth"] else ofm.depth,
     )
-    return _feature_map(_IFM2(held), extent)
+    return feature_map(_IFM2(held), extent)
 
 
 def _second_operand(held: AttributeValues, ifm: FeatureMap, ofm: FeatureMap) -> dict[str, Any]:
@@ -250,8 +255,8 @@ def _second_operand(held: AttributeValues, ifm: FeatureMap, ofm: FeatureMap) -> 
             f"NPU_SET_IFM2_PRECISION: sign must be the IFM's ({int(ifm.element.is_signed)}), got {int(is_signed)}"
         )
     return {
-        "scalar": _signed(held["scalar"], is_signed=is_signed),
-        "scalar_zero_point": _signed(held["second_zero_point"], is_signed=is_signed),
+        "scalar": signed_by_map(held["scalar"], is_signed=is_signed),
+        "scalar_zero_point": signed_by_map(held["second_zero_point"], is_signed=is_signed),
         "is_reversed": held["is_reversed"],
     }
 
@@ -276,7 +281,7 @@ def _elementwise(own: AttributeValues, held: AttributeValues) -> Elementwise:
     ofm = _ofm(held)
     if held["ifm.depth"] != ofm.depth:
         raise StreamError(f"IFM depth must be the OFM depth {ofm.depth}, got {held['ifm.depth']}")
-    ifm = _feature_map(_IFM(held), (ofm.height, ofm.width, ofm.depth))
+    ifm = feature_map(_IFM(held), (ofm.height, ofm.width, ofm.depth))
     fields = _any_kernel(held, ofm, is_binary=not mode.is_unary)
     if not mode.is_unary:
         fields |= _second_operand(held, ifm, ofm)

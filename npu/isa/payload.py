@@ -51,8 +51,8 @@ class Configuration:
     macs_per_cycle: int
     """All cores together; a power of two."""
     stream_version: int
-    shram_kib: int
-    """All cores together."""
+    memories: int
+    """Bits 8 to 15: KiB of SHRAM, all cores together, or the numbers of ports and of weight decoders of Ethos-U85."""
     product: Product
     has_functional_safety: bool = False
     has_custom_dma: bool = False
@@ -63,7 +63,7 @@ class Configuration:
         return (
             (self.macs_per_cycle.bit_length() - 1)
             | self.stream_version << 4
-            | self.shram_kib << 8
+            | self.memories << 8
             | int(self.has_functional_safety) << 26
             | int(self.has_custom_dma) << 27
             | self.product.value << 28
@@ -82,22 +82,18 @@ class Payload:
     """COP2 only: 1 network-wide addressing, 2 separate input and output regions."""
 
 
-_ETHOS_U85 = 2
-
-
 def decode_config(word: int) -> Configuration:
     """The fields of a configuration word; StreamError if the product is unknown or reserved bits are set."""
     product = (word >> 28) & 0xF
     if product not in {known.value for known in FAMILIES}:
-        told = " (Ethos-U85, which is not supported)" if product == _ETHOS_U85 else ""
         names = " or ".join(f"{known.value} (Ethos-{family.products[known]})" for known, family in FAMILIES.items())
-        raise StreamError(f"configuration word {word:#010x}: product must be {names}, got {product}{told}")
+        raise StreamError(f"configuration word {word:#010x}: product must be {names}, got {product}")
     if word & 0x03FF0000:
         raise StreamError(f"configuration word {word:#010x}: reserved bits 25..16 must be zero")
     return Configuration(
         macs_per_cycle=1 << (word & 0xF),
         stream_version=(word >> 4) & 0xF,
-        shram_kib=(word >> 8) & 0xFF,
+        memories=(word >> 8) & 0xFF,
         product=Product(product),
         has_functional_safety=bool(word >> 26 & 1),
         has_custom_dma=bool(word >> 27 & 1),
@@ -106,8 +102,18 @@ def decode_config(word: int) -> Configuration:
 
 def configuration_of(variant: Variant) -> Configuration:
     """The configuration that a stream for `variant` carries."""
-    shram_kib = variant.shram.total_bytes * variant.accelerator.cores // 1024
-    return Configuration(variant.accelerator.macs_per_cycle, 0, shram_kib, variant.accelerator.product)
+    accelerator = variant.accelerator
+    if variant.shram.granules is None:
+        counts = (accelerator.sram_ports, 0), (accelerator.ext_ports, 2), (accelerator.weight_decoders, 4)
+        memories = sum(_log2(count) << position for count, position in counts)
+    else:
+        memories = variant.shram.total_bytes * accelerator.cores // 1024
+    version = family_of(accelerator.product).stream_version
+    return Configuration(accelerator.macs_per_cycle, version, memories, accelerator.product)
+
+
+def _log2(count: int) -> int:
+    return count.bit_length() - 1
 
 
 def is_compatible(config: Configuration, accelerator: Accelerator) -> bool:
@@ -115,22 +121,29 @@ def is_compatible(config: Configuration, accelerator: Accelerator) -> bool:
     return (
         config.product is accelerator.product
         and config.macs_per_cycle == accelerator.macs_per_cycle
-        and config.stream_version == 0
+        and config.stream_version == family_of(accelerator.product).stream_version
         and not config.has_custom_dma
     )
 
 
 def find_target(config: Configuration, variants: Iterable[Variant]) -> Variant:
-    """The first variant that runs a stream made for `config` and has as much SHRAM; StreamError if none does."""
+    """The first variant that runs a stream made for `config` and has the same memories; StreamError if none does."""
     for variant in variants:
-        if is_compatible(config, variant.accelerator) and configuration_of(variant).shram_kib == config.shram_kib:
+        if is_compatible(config, variant.accelerator) and configuration_of(variant).memories == config.memories:
             return variant
     dma = ", custom DMA" if config.has_custom_dma else ""
-    asked = f"{config.product.name} with {config.macs_per_cycle} MACs, {config.shram_kib} KiB of SHRAM, streams of version "
+    asked = f"{config.product.name} with {config.macs_per_cycle} MACs, {_memories_text(config)}, streams of version "
     raise StreamError(
         f"configuration word {config.word:#010x}: no shipped target is {asked}{config.stream_version}{dma}; "
         "give the hardware that the file was compiled for as target or config"
     )
+
+
+def _memories_text(config: Configuration) -> str:
+    if config.product is Product.ETHOS_U85:
+        counts = (1 << (config.memories >> position & 3) for position in (0, 2, 4))
+        return "{} SRAM ports, {} EXT ports, {} weight decoders".format(*counts)
+    return f"{config.memories} KiB of SHRAM"
 
 
 def parse_payload(data: bytes) -> Payload:

@@ -33,8 +33,8 @@ def encode_scales(biases: npt.ArrayLike, scales: npt.ArrayLike, shifts: npt.Arra
     return records.tobytes()
 
 
-def decode_scales(data: bytes | npt.NDArray[np.uint8], count: int) -> tuple[Ints, Ints, Ints]:
-    """Biases, scales and shifts, int64 of shape (count,), of the first `count` records of `data`."""
+def decode_scales(data: bytes | npt.NDArray[np.uint8], count: int, _ifm_bits: int = 8) -> tuple[Ints, Ints, Ints]:
+    """Biases, scales and shifts, int64 of shape (count,), of the first `count` records of `data`; the same for every IFM."""
     if not 0 <= count <= len(data) // RECORD_BYTES:
         raise StreamError(f"scale records: {len(data)} bytes must hold {count} records of {RECORD_BYTES} bytes")
     records = np.frombuffer(data, dtype=np.uint8)

@@ -121,7 +121,7 @@ def buffer_banks(rule: BufferRule, height: Any, width: Any, depth: Any) -> tuple
 
 def buffer_rule(problem: BufferProblem, variant: Variant) -> BufferRule:
     """What the buffers of every block of an operation depend on."""
-    granules, ublock, kernel = variant.shram.granules, variant.accelerator.ofm_ublock, problem.kernel
+    granules, ublock, kernel = variant.shram.shared_granules, variant.accelerator.ofm_ublock, problem.kernel
     is_elementwise, is_wide = problem.work is Work.ELEMENTWISE, problem.accumulator is AccumulatorFormat.INT40
     if is_elementwise:
         kernel = _UNIT

@@ -13,6 +13,7 @@ from npu.isa.operations import (
     Interrupt,
     KernelOperation,
     KernelWait,
+    MapStorage,
     Operation,
     PmuMask,
     Pooling,
@@ -67,8 +68,16 @@ def _name(operation: KernelOperation) -> str:
 
 def _feature_map(feature_map: FeatureMap) -> str:
     shape = f"{feature_map.height}x{feature_map.width}x{feature_map.depth}"
-    place = f"{feature_map.layout.name} at region {feature_map.region} + {feature_map.addresses[0]:#x}"
-    return f"{shape} {feature_map.element} {place} zp {feature_map.zero_point}"
+    return f"{shape} {feature_map.element} {place_of_map(feature_map)} zp {feature_map.zero_point}"
+
+
+def place_of_map(feature_map: FeatureMap) -> str:
+    """Where a map is, and in which layout."""
+    if feature_map.storage is MapStorage.CHAINED:
+        return f"in chain {feature_map.region}"
+    if not feature_map.is_in_memory:
+        return "nowhere"
+    return f"{feature_map.layout.name} at region {feature_map.region} + {feature_map.addresses[0]:#x}"
 
 
 def _operands(operation: Elementwise) -> list[str]:

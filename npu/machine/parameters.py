@@ -19,17 +19,18 @@ def machine_rows(variant: Variant) -> NDArray[Any]:
     accelerator, timing = variant.accelerator, variant.timing
     rows = np.zeros(1, MACHINE)
     machine = rows[0]
-    machine["ofm_ublock_depth"] = accelerator.ofm_ublock.depth
     machine["cores"] = accelerator.cores
     machine["ublock_mac_cycles"] = timing.ublock_mac_cycles
-    machine["weight_block_cycles"] = 32 * accelerator.ofm_ublock.depth // timing.weights_per_cycle
+    machine["weights_per_cycle"] = timing.weights_per_cycle
     machine["bubble_cycles"] = timing.bubble_cycles
     machine["bubble_cycles_40_bit"] = timing.bubble_cycles_40_bit
     machine["pooling_16_bit_factor"] = timing.pooling_16_bit_factor
     machine["weight_switch_cycles"] = timing.weight_switch_cycles
     machine["beat_bytes"] = accelerator.axi_data_bytes
+    machine["ifm_buffer_bytes"] = timing.ifm_buffer_bytes
     machine["decode_bytes_per_cycle"] = timing.weight_decode_bits_per_cycle / 8 * accelerator.cores
     machine["weight_window_bytes"] = timing.weight_window_bytes * accelerator.cores
+    machine["scale_window_bytes"] = timing.scale_window_bytes
     taken = timing.core_input_bytes_per_cycle * accelerator.cores
     machine["take_cycles"] = accelerator.axi_data_bytes / taken if taken else 0.0
     return rows
@@ -62,16 +63,23 @@ def port_rows(variant: Variant) -> NDArray[Any]:
 
 
 def _fill_port(row: np.void, variant: Variant, port: Port) -> None:
+    memory = variant.system.memories.get(port)
+    accelerator = variant.accelerator
+    ports = accelerator.sram_ports if port is Port.AXI0 else accelerator.ext_ports
+    ports = ports if memory is None else min(memory.ports, ports)
     row["burst_bytes"] = burst_bytes(variant, port)
-    row["beat_cycles"] = variant.timing.port_beat_cycles
-    burst_beats = row["burst_beats"] = float(row["burst_bytes"]) / variant.accelerator.axi_data_bytes
+    row["beat_cycles"] = variant.timing.port_beat_cycles / min(ports, variant.timing.beats_per_cycle)
+    burst_beats = row["burst_beats"] = float(row["burst_bytes"]) / accelerator.axi_data_bytes
     held_beats = burst_beats * variant.timing.burst_hold_fraction
     adapter = variant.system.adapters.get(port)
-    memory = variant.system.memories.get(port)
     if adapter is not None:
         _apply_adapter(row, adapter, burst_beats, held_beats)
     elif memory is not None:
         _apply_memory(row, memory, held_beats)
+    for channel in (row["read"], row["write"]):
+        channel["burst_cycles"] /= ports
+    row["cap_beat_cycles"] /= ports
+    row["spill_beats"] *= ports
 
 
 def _apply_memory(row: np.void, memory: Memory, held_beats: float) -> None:

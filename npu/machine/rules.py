@@ -13,12 +13,24 @@ SUB_KERNEL = 8
 ARRAY_CHANNELS = 8
 """Channels of the IFM that the MAC array takes together, and a weight stream has together; of the OFM, too, in a stream."""
 
+SET_DEPTH = 32
+"""Weights of a channel of a micro-block that come to the MAC array together."""
+
+TAP_GROUP, LEAST_TAPS = 5, 2
+"""Kernel elements that a deep set of weights has together part kernel first, and those that take no less time."""
+
 _SMALL_SUB_KERNEL = 4
 """The same when an operation asks for the decomposition into 4x4."""
 
 _WIDEST_IFM_BLOCK = 32
 _NARROW_IFM_BLOCK = 16
 """Channels of an IFM block of what combines channels: 16 if it goes part kernel first, or has 16 bits."""
+
+SCALE_RECORD_BYTES = 10
+"""Bias, scale and shift of a channel."""
+
+_DEEP_SET, _PART_KERNEL_SET = 64, 16
+"""Channels of a deep set of weights, and of the IFM block for it: depth first and part kernel first."""
 
 BUFFER_HALVES = 2
 """IFM buffer and accumulators are double buffers."""
@@ -59,6 +71,11 @@ def ifm_block_depth(ifm_depth: int, element_bytes: int, is_part_kernel: bool) ->
     if element_bytes == 2:
         return -(-min(ifm_depth, _NARROW_IFM_BLOCK) // 4) * 4
     return -(-min(ifm_depth, _NARROW_IFM_BLOCK if is_part_kernel else _WIDEST_IFM_BLOCK) // 8) * 8
+
+
+def deep_set_depth(is_part_kernel: bool) -> int:
+    """Channels of an IFM block of what combines channels, and of a set of its weights, on Ethos-U85."""
+    return _PART_KERNEL_SET if is_part_kernel else _DEEP_SET
 
 
 def input_range(

@@ -208,7 +208,7 @@ def variants_text(variants: list[Variant], others: Mapping[str, Sequence[str]], 
     records = [variant_row(variant) for variant in variants]
     names = [name.replace("_", " ") for name in records[0]]
     right = {name.replace("_", " ") for name, value in records[0].items() if isinstance(value, int)}
-    rows = [[StyledText(str(value)) for value in record.values()] for record in records]
+    rows = [[StyledText("" if value is None else str(value)) for value in record.values()] for record in records]
     names, rows = fitted(names, rows, width, flexible="system", expendable=("cores", "SHRAM KiB", "cpu"))
     lines = [line for kind, held in others.items() for line in wrapped(f"{kind}: {', '.join(held)}", width, "", "  ")]
     lines.append("Your own hardware: --config FILE.yaml, in which extends: NAME starts from one of these")
@@ -222,7 +222,7 @@ def variant_row(variant: Variant) -> dict[str, Any]:
         "target": variant.name,
         "MACs": variant.accelerator.macs_per_cycle,
         "cores": variant.accelerator.cores,
-        "SHRAM_KiB": variant.shram.total_bytes // 1024,
+        "SHRAM_KiB": None if variant.shram.granules is None else variant.shram.total_bytes // 1024,
         "MHz": variant.system.clock_hz // 1_000_000,
         "system": variant.system.name,
         "memory_mode": variant.memory_mode.name,

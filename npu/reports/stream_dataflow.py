@@ -93,9 +93,10 @@ def _add_job(pieces: list[Piece], decoded: tuple[Decoded, ...], index: int, memo
             piece.operations.append(operation)
             if isinstance(operation, WeightedOperation):
                 piece.weights.append((operation, tuple(_origin(part, staged) for part in operation.weights)))
-            for fm in operation.ifms:
+            for fm in operation.ifms_in_memory:
                 piece.reads |= memory.writers(fm) - {first + owner}
-            memory.write(operation.ofm, first + owner)
+            if (stored := operation.stored_ofm) is not None:
+                memory.write(stored, first + owner)
 
 
 def _origin(part: AddressRange, staged: Staged) -> AddressRange:

@@ -42,26 +42,22 @@ def counts_of_streams(
     constants: NDArray[np.uint8],
     accelerator: Accelerator,
 ) -> Counts | None:
-    """The counts of the weights that operations read, each stream once; None if one is not where constants are."""
+    """The counts of the weights that operations read, the same streams once; None if one is not where constants are."""
     total = np.zeros(2 * _LIMIT + 1, np.int64)
     seen = set()
+    decode = family_of(accelerator.product).weights.decode
     for operation, origins in weights:
-        for core, origin in enumerate(origins[: operation.ofm.depth]):
-            data = constants[origin.address : origin.address + origin.length_bytes]
-            if origin.region != 0 or len(data) < origin.length_bytes:
+        streams = [constants[origin.address : origin.address + origin.length_bytes] for origin in origins]
+        are_there = zip(origins, streams, strict=True)
+        if any(origin.region != 0 or len(data) < origin.length_bytes for origin, data in are_there):
+            return None
+        if origins not in seen:
+            seen.add(origins)
+            try:
+                total += _counted(decode(accelerator, WeightUse.of(operation), weight_shape(operation), streams))
+            except StreamError:
                 return None
-            if origin not in seen:
-                seen.add(origin)
-                try:
-                    total += _counted(_decoded(operation, core, data, accelerator))
-                except StreamError:
-                    return None
     return _as_counts(total) if seen else None
-
-
-def _decoded(operation: WeightedOperation, core: int, data: NDArray[np.uint8], accelerator: Accelerator) -> NDArray[np.int16]:
-    form = family_of(accelerator.product).weights
-    return form.decode(data, weight_shape(operation), form.order(accelerator, WeightUse.of(operation), core))
 
 
 def _counted(weights: NDArray[np.int16]) -> NDArray[np.int64]:

@@ -152,8 +152,8 @@ def compile_in_session(
 
     Without weights, their compressed sizes are estimates: what is compiled can be timed, not run.
     """
-    weight_format = family_of(session.variant.accelerator.product).weights
     chooser = session.choosers.get(session.variant.name, lambda: BlockChooser(session.variant))
+    weight_format = family_of(session.variant.accelerator.product).weights.of_cores
     return compile_in_memory(
         source,
         name,

@@ -17,6 +17,7 @@ from npu.graph.dtype import DType
 from npu.graph.ethos_u import Region, is_npu_job
 from npu.graph.graph import ABSENT, Graph, Model, Op, Tensor
 from npu.isa.operations import Dma, ElementType, FeatureMap, KernelOperation, Operation, WeightedOperation, WindowOperation
+from npu.isa.summary import place_of_map
 from npu.numerics.arrays import distinct
 from npu.records import dataclass
 from npu.tflite.writer import write_model
@@ -189,7 +190,7 @@ def attributes_of(operation: Operation) -> Iterator[tuple[str, str]]:
 
 def _map_text(fm: FeatureMap) -> str:
     shape = f"{fm.height} x {fm.width} x {fm.depth} {fm.element}"
-    return f"{shape} {fm.layout.name} at {fm.addresses[0]:#x} of region {fm.region}, zero point {fm.zero_point}"
+    return f"{shape} {place_of_map(fm)}, zero point {fm.zero_point}"
 
 
 def to_tflite(expanded: Expanded) -> bytes:

@@ -62,10 +62,8 @@ class Label:
 
 
 def maps_of(operation: object) -> list[tuple[str, FeatureMap]]:
-    """The feature maps of a kernel operation by role, the output last; none of others."""
-    if not isinstance(operation, KernelOperation):
-        return []
-    return [*zip(("IFM", "IFM2"), operation.ifms, strict=False), ("OFM", operation.ofm)]
+    """The feature maps of a kernel operation in memory by role, the output last; none of others."""
+    return list(operation.maps_in_memory.items()) if isinstance(operation, KernelOperation) else []
 
 
 def place_of(fm: FeatureMap) -> Place:
@@ -94,12 +92,14 @@ def label(decoded: Sequence[Decoded], job: NpuJob, operators: OperatorMap | None
         source = operators.operators[sources[index]] if operators is not None and sources[index] >= 0 else None
         names = {}
         if isinstance(started.operation, KernelOperation):
-            names = {role: _name_at(place_of(fm), held) for role, fm in maps_of(started.operation)[:-1]}
-            place = place_of(started.operation.ofm)
+            maps = started.operation.maps_in_memory
+            written = maps.pop("OFM", None)
+            names = {role: _name_at(place_of(fm), held) for role, fm in maps.items()}
             name = final.get(index) or (source.name if source is not None else "")
-            held = [(old, known) for old, known in held if not _overlap(old, place)]
-            if name:
-                held.append((place, name))
+            if written is not None:
+                place = place_of(written)
+                held = [(old, known) for old, known in held if not _overlap(old, place)]
+                held += [(place, name)] if name else []
                 names["OFM"] = name
         labels.append(Label(source, {role: name for role, name in names.items() if name}))
     return labels
@@ -111,8 +111,8 @@ def _final_writes(decoded: Sequence[Decoded], job: NpuJob) -> dict[int, str]:
     later: list[Place] = []
     for index in reversed(range(len(decoded))):
         operation = decoded[index].operation
-        if isinstance(operation, KernelOperation):
-            place = place_of(operation.ofm)
+        if isinstance(operation, KernelOperation) and (written := operation.stored_ofm) is not None:
+            place = place_of(written)
             inside = next((out for out in job.outputs if _inside(place, out.place)), None)
             if inside is not None and not any(_overlap(place, other) and not _inside(other, inside.place) for other in later):
                 names[index] = inside.name

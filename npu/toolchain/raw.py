@@ -174,6 +174,6 @@ def _maps(data: bytes) -> dict[tuple[int, int], FeatureMap]:
     for decoded in decode(payload.words, variant):
         operation = decoded.operation
         if isinstance(operation, KernelOperation):
-            for fm in (*operation.ifms, operation.ofm):
+            for fm in operation.maps_in_memory.values():
                 maps.setdefault((fm.region, fm.addresses[0]), fm)
     return maps

@@ -55,8 +55,8 @@ class Recorder:
         if index == 0:
             self._job = (self._job + 1) % len(self._jobs)
         job, decoded, labels = self._jobs[self._job]
-        if isinstance(operation, KernelOperation):
-            values = self._machine.feature_map(operation.ofm, memory).copy()
+        if isinstance(operation, KernelOperation) and (stored := operation.stored_ofm) is not None:
+            values = self._machine.feature_map(stored, memory).copy()
             self.written.append(Written(job, index, decoded[index], operation, labels[index], values))
 
 

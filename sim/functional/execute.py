@@ -6,6 +6,8 @@ memory. Cycle counts are the business of `sim.timing`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,7 +19,6 @@ from npu.isa.operations import (
     DepthwiseConvolution,
     Dma,
     DmaSide,
-    DmaStride,
     Elementwise,
     ElementwiseMode,
     FeatureMap,
@@ -58,12 +59,20 @@ def execute_checked(operation: Operation, memory: NpuMemory, numbers: np.void | 
     """Execute an operation that `check` has accepted for a memory of this shape; `numbers` as `prepare` makes them."""
     if isinstance(operation, Dma):
         copy(operation, memory)
+    elif isinstance(operation, KernelOperation) and operation.options is not None:
+        _execute_chosen(operation, memory)
     elif isinstance(operation, Convolution | DepthwiseConvolution):
         execute_convolution(operation, constants.decode_constants(operation, memory), memory)
     elif isinstance(operation, Pooling | Elementwise):
         if numbers is None:
             numbers = prepare(operation, memory.arithmetic, v.zeroed(v.NUMBERS)[0])
         v.execute(numbers, memory.bases)
+
+
+def _execute_chosen(operation: KernelOperation, memory: NpuMemory, decoded: constants.DecodedConstants | None = None) -> None:
+    from sim.functional.ethos_u85 import execute_chosen  # which starts from here
+
+    execute_chosen(operation, memory, decoded)
 
 
 def prepare(operation: Pooling | Elementwise, arithmetic: FamilyArithmetic, n: np.void) -> np.void:
@@ -126,21 +135,28 @@ def _around(operation: WindowOperation) -> tuple[int, ...]:
 
 
 def _padded_input(operation: WindowOperation, memory: NpuMemory) -> Cube:
+    return padded(operation, read(operation.ifm, memory, _input_zero_point(operation.ifm, memory.arithmetic)))
+
+
+def padded(operation: WindowOperation, values: Cube) -> Cube:
+    """The values of an input with what is around and between them."""
     kernel, ifm, ofm = operation.kernel, operation.ifm, operation.ofm
-    values = read(ifm, memory, _input_zero_point(ifm, memory.arithmetic))
     if not _is_placed(operation):
         return values
     height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
     width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
-    padded = np.zeros((height, width, ifm.depth), np.int64)
-    feature_map.place(values, padded, np.array(_around(operation), feature_map.PLACE))
-    return padded
+    around = np.zeros((height, width, ifm.depth), np.int64)
+    feature_map.place(values, around, np.array(_around(operation), feature_map.PLACE))
+    return around
 
 
 def execute_convolution(
     operation: Convolution | DepthwiseConvolution, decoded: constants.DecodedConstants, memory: NpuMemory
 ) -> None:
     """Execute a convolution whose constants are decoded already."""
+    if operation.options is not None:
+        _execute_chosen(operation, memory, decoded)
+        return
     kernel, ofm, ifm = operation.kernel, operation.ofm, _padded_input(operation, memory)
     window = np.array((kernel.stride_y, kernel.stride_x, kernel.dilation_y, kernel.dilation_x), compute.WINDOW)
     out = np.empty((ofm.height, ofm.width, ofm.depth), np.int64)
@@ -150,9 +166,19 @@ def execute_convolution(
     if operation.scale is not None:
         scales = np.full_like(scales, operation.scale.scale)
         shifts = np.full_like(shifts, operation.scale.shift)
-    output.scale_channels(out, scales, shifts, np.int64(operation.rounding))
-    output.finish(out, np.array(_stage(operation, memory.arithmetic), output.STAGE), memory.bases[-1])
-    feature_map.scatter(np.array(_feature_map(ofm), feature_map.FEATURE_MAP), memory.bases[ofm.region], out)
+    output.scale_channels(out, scales, shifts, np.int64(operation.rounding), np.int64(31))
+    finish(operation, out, memory)
+    write(ofm, out, memory)
+
+
+def finish(operation: KernelOperation, values: Cube, memory: NpuMemory) -> None:
+    """The output stage after scaling, in place."""
+    output.finish(values, np.array(_stage(operation, memory.arithmetic), output.STAGE), memory.bases[-1])
+
+
+def write(fm: FeatureMap, values: Cube, memory: NpuMemory) -> None:
+    """Store int64 (height, width, depth) as a feature map, which must have been checked."""
+    feature_map.scatter(np.array(_feature_map(fm), feature_map.FEATURE_MAP), memory.bases[fm.region], values)
 
 
 def _feature_map(fm: FeatureMap, zero_point: int = 0) -> tuple[tuple[int, ...] | int, ...]:
@@ -187,15 +213,15 @@ def is_self_dividing(operation: Pooling) -> bool:
 
 
 def _check_kernel(operation: KernelOperation, memory: NpuMemory) -> None:
-    memory.check_feature_map(operation.ifm)
-    memory.check_feature_map(operation.ofm, writes=True)
+    for fm in operation.ifms_in_memory:
+        memory.check_feature_map(fm)
+    if (ofm := operation.stored_ofm) is not None:
+        memory.check_feature_map(ofm, writes=True)
     reason = inconsistent(operation, memory.variant.shram.lut_bytes) or undefined(operation)
     if reason is not None:
         raise SimulationError(reason)
     if isinstance(operation, Convolution | DepthwiseConvolution):
         constants.check_constants(operation, memory)
-    elif isinstance(operation, Elementwise) and operation.ifm2 is not None and not operation.mode.is_unary:
-        memory.check_feature_map(operation.ifm2)
 
 
 def _stage(
@@ -249,39 +275,39 @@ def _check_dma(operation: Dma, memory: NpuMemory) -> None:
             f"DMA: length, rows and planes must be positive, got {operation.length_bytes}, {operation.rows}, {operation.planes}"
         )
     for side, writes in ((operation.source, False), (operation.destination, True)):
-        low, high = dma_span(operation, side)
+        low, high = operation.span(side)
         if side.region is None:
             memory.shram_view(0, low, high - low)
         else:
             memory.check(side.region, low, high, writes=writes)
+    if operation.indices is not None:
+        memory.check(operation.indices.region, *operation.index_span)
 
 
-def dma_span(operation: Dma, side: DmaSide) -> tuple[int, int]:
-    """First and one past the last byte that one side of a transfer touches."""
-    if operation.rows == operation.planes == 1:  # as nearly all
-        return side.address, side.address + operation.length_bytes
-    row_step, plane_step = _dma_steps(operation, side)
-    spans = ((operation.rows - 1) * row_step, (operation.planes - 1) * plane_step)
-    low = side.address + sum(min(0, span) for span in spans)
-    return low, side.address + sum(max(0, span) for span in spans) + operation.length_bytes
-
-
-def _dma_steps(operation: Dma, side: DmaSide) -> tuple[int, int]:
-    row_step = operation.length_bytes + (operation.row_skip_bytes if side.stride >= DmaStride.ROWS else 0)
-    plane_step = operation.rows * row_step + (operation.plane_skip_bytes if side.stride >= DmaStride.PLANES else 0)
-    return row_step, plane_step
+def _rows_of(operation: Dma, plane: int, memory: NpuMemory) -> tuple[Sequence[int], Sequence[int]]:
+    """The rows of source and destination in the order in which they are copied. SimulationError for an index out of range."""
+    in_order, indices = range(operation.rows), operation.indices
+    if indices is None:
+        return in_order, in_order
+    start, end = operation.indices_of(plane)
+    data = memory.view(indices.region, start, end - start)
+    rows: list[int] = np.frombuffer(data.tobytes(), "<i4").tolist()
+    if min(rows) < 0 or max(rows) > indices.maximum:
+        wrong = next(row for row in rows if not 0 <= row <= indices.maximum)
+        raise SimulationError(f"DMA: indices must lie in [0, {indices.maximum}], got {wrong}")
+    return (in_order, rows) if indices.is_of_destination else (rows, in_order)
 
 
 def copy(operation: Dma, memory: NpuMemory) -> None:
     """A transfer that `check` has accepted. SHRAM as destination writes the cores of its mask, as source core 0 is read."""
     length = operation.length_bytes
-    source_row, source_plane = _dma_steps(operation, operation.source)
-    target_row, target_plane = _dma_steps(operation, operation.destination)
+    source_row, source_plane = operation.steps(operation.source)
+    target_row, target_plane = operation.steps(operation.destination)
     for plane in range(operation.planes):
-        for row in range(operation.rows):
+        for row, to in zip(*_rows_of(operation, plane, memory), strict=True):
             source_at = operation.source.address + plane * source_plane + row * source_row
             data = _dma_view(operation.source, source_at, length, memory)[0]
-            target_at = operation.destination.address + plane * target_plane + row * target_row
+            target_at = operation.destination.address + plane * target_plane + to * target_row
             for target in _dma_view(operation.destination, target_at, length, memory):
                 target[:] = data
 

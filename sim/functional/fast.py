@@ -53,6 +53,8 @@ def make_row(operation: Operation, memory: NpuMemory) -> PlannedRow:
         _fill_copy(row, operation, memory)
     elif not isinstance(operation, KernelOperation):
         row.kind = r.NOTHING
+    elif operation.options is not None:
+        return row
     elif _is_eligible(operation, memory):
         if isinstance(operation, Convolution):
             _fill_convolution(row, operation, memory)
@@ -73,7 +75,7 @@ def make_row(operation: Operation, memory: NpuMemory) -> PlannedRow:
 def _fill_copy(row: PlannedRow, operation: Dma, memory: NpuMemory) -> None:
     """A transfer without gaps between regions, or from one to the SHRAM of core 0, where tables are."""
     source, target, n = operation.source, operation.destination, row.fields
-    if source.region is None or operation.rows != 1 or operation.planes != 1:
+    if source.region is None or operation.rows != 1 or operation.planes != 1 or operation.indices is not None:
         return
     if target.region is not None:
         n["out_region"], n["out_table"] = target.region, target.address

@@ -253,7 +253,7 @@ def _aligned(size: int) -> npt.NDArray[np.int8]:
 
 def _group_weights(forms: Sequence[PackedForm], accelerator: Accelerator) -> None:
     """Say how weights are packed, where that is not known yet."""
-    format, known = family_of(accelerator.product).weights, dict[tuple[object, ...], Sequence[GroupedWeights]]()
+    format, known = family_of(accelerator.product).weights.of_cores, dict[tuple[object, ...], Sequence[GroupedWeights]]()
     for form in forms:
         if not form.grouped:
             key = order, use, shape = form.order, WeightUse.of(form.operation), weight_shape(form.operation)
@@ -283,7 +283,7 @@ def _decode_weights(
     num_threads: int,
 ) -> npt.NDArray[np.bool_]:
     """Decode the weights of operations to the addresses of their groups; whether all have 8 bits. Raises StreamError."""
-    format, (owner, core, at) = family_of(accelerator.product).weights, _cores(constants)
+    format, (owner, core, at) = family_of(accelerator.product).weights.of_cores, _cores(constants)
     first = starts(np.array([len(form.grouped) for form in forms], np.int64))
     grouped, own = [one for form in forms for one in form.grouped], first[of[owner]] + core
     streams = format.streams(grouped, own, constants.addresses[at], constants.ranges[at, 2], groups[owner])
@@ -303,7 +303,8 @@ def _decode_channels(
     )
     first, step = starts(depths), cores[owner]
     places = constants.addresses[at + step], -(-(depths[owner] - core) // step), first[owner] + core, step
-    biases, scales, shifts = family_of(accelerator.product).scales.decode_at(np.stack(places, axis=1), int(depths.sum()))
+    format = family_of(accelerator.product).weights.of_cores
+    biases, scales, shifts = format.decode_scales_at(np.stack(places, axis=1), int(depths.sum()))
     for number, form in enumerate(forms):
         if (scale := form.operation.scale) is not None:
             for start in first[of == number].tolist():

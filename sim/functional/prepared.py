@@ -231,8 +231,8 @@ def _run_general(stream: PreparedStream, index: int, memory: NpuMemory) -> int:
     """Execute one operation that the fast kernels left, or prepare it for them; how many operations are done (0 or 1)."""
     prepared = stream.operations[index]
     operation = prepared.operation
-    if not isinstance(operation, Convolution | DepthwiseConvolution):
-        if prepared.numbers is None and isinstance(operation, Pooling | Elementwise):
+    if not isinstance(operation, Convolution | DepthwiseConvolution) or not operation.weights:
+        if prepared.numbers is None and isinstance(operation, Pooling | Elementwise) and operation.options is None:
             prepared.numbers = execute.prepare(operation, memory.arithmetic, zeroed(NUMBERS)[0])
         execute.execute_checked(operation, memory, prepared.numbers)
         return 1

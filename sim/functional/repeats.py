@@ -65,16 +65,16 @@ class Places:
         """Bytes that an operation may write."""
         if isinstance(operation, Dma):
             return self._of_side(operation, operation.destination.region, operation.destination.address)
-        return self.of_map(operation.ofm) if isinstance(operation, KernelOperation) else []
+        ofm = operation.stored_ofm if isinstance(operation, KernelOperation) else None
+        return [] if ofm is None else self.of_map(ofm)
 
     def overwritten(self, flags: Flags, operation: Operation) -> Iterator[Flags]:
         """The flags of bytes that an operation writes for certain, of `flags` for all bytes."""
         spans = self.written(operation)
         if isinstance(operation, Dma):
-            if operation.rows == operation.planes == 1:
+            if operation.rows == operation.planes == 1 and operation.indices is None:
                 yield from (flags[start:end] for start, end in spans)
-        elif isinstance(operation, KernelOperation):
-            ofm = operation.ofm
+        elif isinstance(operation, KernelOperation) and (ofm := operation.stored_ofm) is not None:
             if [end - start for start, end in spans] == [ofm.height * ofm.width * ofm.depth * ofm.element.bytes]:
                 yield flags[slice(*spans[0])]
             elif spans and min(ofm.steps) >= 0:
@@ -94,8 +94,12 @@ class Places:
     def read(self, operation: Operation, *, with_constants: bool) -> list[Span]:
         """Bytes that an operation may read."""
         if isinstance(operation, Dma):
-            return self._of_side(operation, operation.source.region, operation.source.address)
-        maps = operation.ifms if isinstance(operation, KernelOperation) else ()
+            source = self._of_side(operation, operation.source.region, operation.source.address)
+            if operation.indices is None:
+                return source
+            indices = self.span(operation.indices.region, *operation.index_span)
+            return source if indices is None else [*source, indices]
+        maps = operation.ifms_in_memory if isinstance(operation, KernelOperation) else ()
         return [*(span for fm in maps for span in self.of_map(fm)), *(self.constants(operation) if with_constants else ())]
 
     def constants(self, operation: Operation) -> list[Span]:
@@ -109,7 +113,7 @@ class Places:
     def _of_side(self, operation: Dma, region: int | None, address: int) -> list[Span]:
         if region is None:
             return []
-        is_plain = operation.rows == operation.planes == 1
+        is_plain = operation.rows == operation.planes == 1 and operation.indices is None
         size = self.memory.regions[region].size
         whole = self.span(region, *((address, address + operation.length_bytes) if is_plain else (0, size)))
         return [] if whole is None else [whole]

@@ -39,6 +39,8 @@ class DecodedConstants:
 
 def source_ranges(operation: Convolution | DepthwiseConvolution) -> tuple[AddressRange, ...]:
     """The byte ranges that `decode_constants` reads."""
+    if operation.options is not None:
+        return (*operation.weights, *operation.scales)
     cores = min(len(operation.weights), operation.ofm.depth)
     return (*operation.weights[:cores], *operation.scales[:cores])
 
@@ -84,6 +86,9 @@ def source_columns(operation: Convolution | DepthwiseConvolution) -> list[tuple[
 
 def check_constants(operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> None:
     """Raise SimulationError unless the weight and scale ranges lie in memory and are long enough for the records."""
+    if operation.options is not None:
+        _check_chosen(operation, memory)
+        return
     cores = len(operation.weights)
     accelerator = memory.variant.accelerator
     available, record_bytes = accelerator.cores, family_of(accelerator.product).scales.record_bytes
@@ -98,17 +103,25 @@ def check_constants(operation: Convolution | DepthwiseConvolution, memory: NpuMe
             raise SimulationError(f"scale records: length must be at least {needed} bytes for core {core}, got {got}")
 
 
+def _check_chosen(operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> None:
+    """`check_constants` where one block of records belongs to all streams."""
+    for part in source_ranges(operation):
+        memory.check(part.region, part.address, part.address + part.length_bytes)
+    needed = family_of(memory.variant.accelerator.product).scales.record_bytes * operation.ofm.depth
+    if operation.scales and operation.scales[0].length_bytes < needed:
+        raise SimulationError(f"scale records: length must be at least {needed} bytes, got {operation.scales[0].length_bytes}")
+
+
 def decode_constants(operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> DecodedConstants:
     """Decode weights and scale records. Raises SimulationError if the streams do not fit the operation."""
     accelerator, shape = memory.variant.accelerator, weight_shape(operation)
     decode = family_of(accelerator.product).weights.decode
-    orders = weight_orders(WeightUse.of(operation), operation.ofm.depth, accelerator)
     try:
-        views = (memory.view(part.region, part.address, part.length_bytes) for part in operation.weights)
-        weights = [decode(data, shape, order) for data, order in zip(views, orders, strict=False)]
+        streams = [memory.view(part.region, part.address, part.length_bytes) for part in operation.weights]
+        weights = decode(accelerator, WeightUse.of(operation), shape, streams)
     except StreamError as error:
         raise SimulationError(str(error)) from error
-    return DecodedConstants(weights[0] if len(weights) == 1 else interleave_cores(weights), *decode_channels(operation, memory))
+    return DecodedConstants(weights, *decode_channels(operation, memory))
 
 
 def decode_channels(operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> tuple[Ints, Ints, Ints]:
@@ -116,7 +129,7 @@ def decode_channels(operation: Convolution | DepthwiseConvolution, memory: NpuMe
     format = family_of(memory.variant.accelerator.product).scales
     source = [memory.view(part.region, part.address, part.length_bytes) for part in operation.scales[: operation.ofm.depth]]
     try:
-        return format.decode(scale_records(operation, source, format), operation.ofm.depth)
+        return format.decode(scale_records(operation, source, format), operation.ofm.depth, operation.ifm.element.bits)
     except StreamError as error:
         raise SimulationError(str(error)) from error
 
@@ -132,5 +145,5 @@ def scale_records(operation: Convolution | DepthwiseConvolution, source: Sequenc
 
 def weight_orders(use: WeightUse, depth: int, accelerator: Accelerator) -> list[WeightOrder]:
     """The order of the weights of so many channels, of each core that has some."""
-    order = family_of(accelerator.product).weights.order
+    order = family_of(accelerator.product).weights.of_cores.order
     return [order(accelerator, use, core) for core in range(min(use.cores, depth))]

@@ -30,7 +30,7 @@ from npu.isa.operations import Convolution, DepthwiseConvolution, Elementwise, P
 from npu.layouts import BRICK_DEPTH
 from npu.machine.kernels import rows as k
 from npu.machine.parameters import machine_rows, port_rows
-from npu.machine.rules import round_up
+from npu.machine.rules import ARRAY_CHANNELS, SET_DEPTH, deep_set_depth, ifm_block_depth, round_up
 from npu.records import dataclass
 from sim.timing.preparation import engine_rows
 from sim.timing.scheduler import finish_time
@@ -123,6 +123,10 @@ def explain_operation(operation: BlockOperation, variant: Variant, *, with_shape
     return Explanation(alone, ideal, parts, _free_shapes(base, row) if with_shapes else (), base.cycles(row))
 
 
+_ALL_AT_ONCE = 1 << 40
+"""Weights per cycle by which they never hold the MAC array up."""
+
+
 class _ExplanationBase:
     """Cycles of the unit that does the work of an operation, for variations of its row, each a table of one row."""
 
@@ -130,7 +134,7 @@ class _ExplanationBase:
         self._variant = variant
         machine = machine_rows(variant)
         undecoded = machine.copy()
-        undecoded["weight_block_cycles"] = 0
+        undecoded["weights_per_cycle"] = _ALL_AT_ONCE
         self._machines = {True: machine, False: undecoded}
         self._known: dict[tuple[bytes, bool], tuple[float, float]] = {}
         macs, outputs = self._both(row, has_decoder=True)
@@ -158,17 +162,20 @@ class _ExplanationBase:
         """The row with channels that fill the micro-blocks and the dot products, and the share of them that is there."""
         padded = row.copy()
         op, full = row[0], padded[0]
-        unit = self._variant.accelerator.ofm_ublock.depth * self._variant.accelerator.cores
+        unit = int(op["ublock_depth"]) * self._variant.accelerator.cores
         if op["kind"] == k.ELEMENTWISE:
             unit = BRICK_DEPTH
         full["ofm"]["depth"] = round_up(op["ofm"]["depth"], unit)
         full["block_depth"] = round_up(op["block_depth"], unit)
         share = float(op["ofm"]["depth"] / full["ofm"]["depth"])
         if op["kind"] in _MIXING:
-            lanes = {k.CONV_DEPTH_FIRST: 32, k.CONV_PART_KERNEL: 8, k.REDUCE_SUM: 1}[int(op["kind"])]
+            lanes = {k.CONV_DEPTH_FIRST: SET_DEPTH, k.CONV_PART_KERNEL: ARRAY_CHANNELS, k.REDUCE_SUM: 1}[int(op["kind"])]
             lanes = min(lanes, 16) if op["ifm"]["element_bytes"] > 1 else lanes
+            lanes = min(lanes, ARRAY_CHANNELS) if op["set_depth"] else lanes
             full["ifm"]["depth"] = round_up(op["ifm"]["depth"], lanes)
             share *= float(op["ifm"]["depth"] / full["ifm"]["depth"])
+        if op["kind"] in _TRAVERSALS:
+            _fit_ifm_block(full)
         return padded, share
 
     def pad_plane(self, row: NDArray[Any]) -> tuple[NDArray[Any], float]:
@@ -265,4 +272,15 @@ def _with(row: NDArray[Any], of: str, axis: str, extent: int, kind: int) -> NDAr
     block = f"block_{axis}"
     if of == "ofm" and op[block] >= op[of][axis]:
         new[block] = max(int(op[block]), extent)
+    if kind in _TRAVERSALS:
+        _fit_ifm_block(new)
     return changed
+
+
+def _fit_ifm_block(op: np.void) -> None:
+    """Gives a changed operation the IFM blocks that it would have."""
+    is_part_kernel = bool(op["kind"] == k.CONV_PART_KERNEL)
+    if op["set_depth"]:
+        op["ifm_block_depth"] = op["set_depth"] = deep_set_depth(is_part_kernel)
+    else:
+        op["ifm_block_depth"] = ifm_block_depth(int(op["ifm"]["depth"]), int(op["ifm"]["element_bytes"]), is_part_kernel)

@@ -118,4 +118,5 @@ def engine_rows(variant: Variant) -> NDArray[Any]:
     engine["command_cycles_per_word"] = timing.command_cycles_per_word
     engine["start_cycles"] = timing.operation_overhead_cycles
     engine["dma_setup_cycles"] = timing.dma_setup_cycles
+    engine["dma_window_bytes"] = timing.dma_window_bytes
     return rows

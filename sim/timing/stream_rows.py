@@ -17,6 +17,7 @@ from npu.hardware.variant import Variant
 from npu.isa.operations import (
     AccumulatorFormat,
     ActivationFunction,
+    Block,
     Convolution,
     DepthwiseConvolution,
     Dma,
@@ -38,11 +39,12 @@ from npu.isa.operations import (
     WeightedOperation,
     WindowOperation,
 )
+from npu.layouts import BRICK_DEPTH
 from npu.machine.kernels import rows as r
 from npu.machine.kernels.blocks import count_fetches, expand
 from npu.machine.output_unit import element_cycles, elementwise_rank, window_rank
 from npu.machine.parameters import PORT_NUMBERS, burst_bytes, machine_rows, working_ublock
-from npu.machine.rules import sub_kernel
+from npu.machine.rules import BUFFER_HALVES, deep_set_depth, ifm_block_depth, round_up, sub_kernel
 from npu.records import dataclass
 from sim.trace import JobTotals
 
@@ -69,6 +71,8 @@ _KIND_NAMES = {
 }
 
 
+_CONVOLUTIONS = (r.CONV_DEPTH_FIRST, r.CONV_PART_KERNEL)
+_WIDE = (AccumulatorFormat.INT40, AccumulatorFormat.INT48)
 _UNIT, _NO_PADDING = KernelWindow(), IfmPadding()
 _LENGTH = attrgetter("length_bytes")
 _FLAT = [name for name in r.OPERATION.names or () if r.OPERATION[name].names is None]
@@ -179,7 +183,7 @@ def _transfer_row(dma: Dma, port_map: _PortMap) -> bytes:
 
 
 def _map_fields(fm: FeatureMap, port_map: _PortMap) -> tuple[int, ...]:
-    port = port_map.ports[fm.region]
+    port = port_map.ports[fm.region] if fm.is_in_memory else 0
     fields: tuple[int, ...] = _MAP_IN_ORDER(
         {
             "height": fm.height,
@@ -191,7 +195,7 @@ def _map_fields(fm: FeatureMap, port_map: _PortMap) -> tuple[int, ...]:
             "stride_y": fm.stride_y,
             "stride_x": fm.stride_x,
             "port": port,
-            "burst_bytes": port_map.bursts[port],
+            "burst_bytes": port_map.bursts[port] if fm.is_in_memory else 0,
         }
     )
     return fields
@@ -207,11 +211,10 @@ def _kernel_fields(operation: KernelOperation, port_map: _PortMap) -> dict[str, 
     is_small, stream_bytes, weight_port = False, 0, 0
     if isinstance(operation, WeightedOperation):
         is_small = operation.has_4x4_sub_kernels
-        stream_bytes = sum(map(_LENGTH, operation.weights)) + sum(map(_LENGTH, operation.scales))
-        weight_port = port_map.ports[operation.weights[0].region]
-    ublock_height, ublock_width = working_ublock(
-        port_map.variant, (ofm.height, ofm.width), kernel.height, is_convolution=isinstance(operation, Convolution)
-    )
+        ranges = (*operation.weights, *operation.scales)
+        stream_bytes = sum(map(_LENGTH, ranges))
+        weight_port = port_map.ports[ranges[0].region] if ranges else 0
+    ublock = _ublock(operation, kernel, port_map.variant)
     return {
         "kind": kind,
         "block_height": block.height,
@@ -228,9 +231,13 @@ def _kernel_fields(operation: KernelOperation, port_map: _PortMap) -> dict[str, 
         "upscale": 1 if window is None or window.upscale is Upscale.NONE else 2,
         "sub_kernel_height": sub_kernel(kernel.dilation_y, is_small=is_small),
         "sub_kernel_width": sub_kernel(kernel.dilation_x, is_small=is_small),
-        "ublock_height": ublock_height,
-        "ublock_width": ublock_width,
-        "has_40_bit_accumulators": operation.accumulator is AccumulatorFormat.INT40,
+        "ublock_height": ublock.height,
+        "ublock_width": ublock.width,
+        "ublock_depth": ublock.depth,
+        "ifm_block_depth": _ifm_block_depth(operation, kind),
+        "set_depth": 0 if operation.options is None or kind not in _CONVOLUTIONS else _ifm_block_depth(operation, kind),
+        "ifm_buffers": _ifm_buffers(operation, port_map.variant),
+        "has_40_bit_accumulators": operation.accumulator in _WIDE,
         "has_ifm2": len(operation.ifms) > 1,
         "stream_bytes": stream_bytes,
         "weight_port": weight_port,
@@ -245,6 +252,39 @@ def _kernel_fields(operation: KernelOperation, port_map: _PortMap) -> dict[str, 
         "command_words": 0,
         "output_element_cycles": _output_element_cycles(operation, port_map.variant),
     }
+
+
+def _ublock(operation: KernelOperation, kernel: KernelWindow, variant: Variant) -> Block:
+    """The micro-block that an operation works with."""
+    if operation.options is not None:
+        return operation.options.ublock
+    ofm, is_convolution = operation.ofm, isinstance(operation, Convolution)
+    plane = working_ublock(variant, (ofm.height, ofm.width), kernel.height, is_convolution=is_convolution)
+    return Block(*plane, variant.accelerator.ofm_ublock.depth)
+
+
+def _ifm_block_depth(operation: KernelOperation, kind: int) -> int:
+    """Channels of an IFM block."""
+    ifm, is_part_kernel = operation.ifm, kind == r.CONV_PART_KERNEL
+    if operation.options is not None:
+        return deep_set_depth(is_part_kernel)
+    return ifm_block_depth(ifm.depth, ifm.element.bytes, is_part_kernel)
+
+
+def _ifm_buffers(operation: KernelOperation, variant: Variant) -> int:
+    """IFM blocks that are filled one after the other: halves of a double buffer, or as many as a memory of their own holds."""
+    room = variant.timing.ifm_buffer_bytes
+    if not room:
+        return BUFFER_HALVES
+    block, ifm = operation.block, operation.ifm
+    rows, columns = block.height, block.width
+    depth = min(deep_set_depth(False) if operation.combines_channels else block.depth, ifm.depth)
+    if isinstance(operation, WindowOperation):
+        kernel = operation.kernel
+        rows = (rows - 1) * kernel.stride_y + kernel.dilated_height
+        columns = (columns - 1) * kernel.stride_x + kernel.dilated_width
+    bytes_of_pixel = round_up(depth, BRICK_DEPTH) * ifm.element.bytes * len(operation.ifms)
+    return max(1, int(room // (min(rows, ifm.height) * min(columns, ifm.width) * bytes_of_pixel)))
 
 
 def _kind(operation: KernelOperation) -> int:
@@ -294,5 +334,5 @@ def _output_rank(operation: KernelOperation) -> str:
     return window_rank(
         is_pooling=isinstance(operation, Pooling),
         is_max_pooling=isinstance(operation, Pooling) and operation.mode is PoolingMode.MAX,
-        has_40_bit_accumulators=operation.accumulator is AccumulatorFormat.INT40,
+        has_40_bit_accumulators=operation.accumulator in _WIDE,
     )

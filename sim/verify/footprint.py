@@ -114,14 +114,20 @@ def footprint(operation: Operation, variant: Variant) -> Footprint:
     """Everything that `operation` reads and writes; empty for waits, interrupts and stop."""
     if isinstance(operation, Dma):
         source, destination = _dma_side(operation, operation.source), _dma_side(operation, operation.destination)
-        return Footprint((("source", source),), (("destination", destination),))
+        reads = [("source", source)]
+        if operation.indices is not None:
+            start, end = operation.index_span
+            reads.append(("indices", _filled(operation.indices.region, start, end - start)))
+        return Footprint(tuple(reads), (("destination", destination),))
     if not isinstance(operation, KernelOperation):
         return Footprint((), ())
-    reads = [(name, bytes_of_map(fm)) for name, fm in zip(("IFM", "IFM2"), operation.ifms, strict=False)]
+    named = zip(("IFM", "IFM2"), operation.ifms, strict=False)
+    reads = [(name, bytes_of_map(fm)) for name, fm in named if fm.is_in_memory]
     if isinstance(operation, WeightedOperation):
         reads += [("weights", _range(weight)) for weight in operation.weights]
         reads += [("scales", _range(scale)) for scale in operation.scales]
-    writes = [("OFM", bytes_of_map(operation.ofm))]
+    stored = operation.stored_ofm
+    writes = [] if stored is None else [("OFM", bytes_of_map(stored))]
     shram = variant.shram
     if operation.activation.function.lut_index is not None:
         start = shram.lut_address + LUT_SLOT_BYTES * operation.activation.function.lut_index
@@ -142,6 +148,8 @@ def _filled(region: int, start: int, length: int) -> ByteSet:
 
 def _dma_side(dma: Dma, side: DmaSide) -> ByteSet:
     region = SHRAM if side.region is None else side.region
+    if side.steps is not None:
+        return _stepping_side(dma, side)
     if side.stride is DmaStride.CONTIGUOUS:
         return _filled(region, side.address, dma.length_bytes * dma.rows * dma.planes)
     _check(dma.length_bytes * dma.rows * dma.planes)
@@ -150,3 +158,15 @@ def _dma_side(dma: Dma, side: DmaSide) -> ByteSet:
     starts = np.arange(dma.planes)[:, None] * (row * dma.rows + plane_skip) + np.arange(dma.rows)[None, :] * row
     addresses = side.address + starts.reshape(-1, 1) + np.arange(dma.length_bytes)
     return _bytes_at(region, addresses.reshape(-1), 1)
+
+
+def _stepping_side(dma: Dma, side: DmaSide) -> ByteSet:
+    """Of a side with steps of its own; of rows by indices all that the indices may name."""
+    assert side.steps is not None
+    row_step, plane_step = side.steps
+    is_indexed = dma.indices is not None and dma.indices.is_of_destination == (side is dma.destination)
+    rows = dma.indices.maximum + 1 if is_indexed and dma.indices is not None else dma.rows
+    _check(dma.length_bytes * rows * dma.planes)
+    starts = np.arange(dma.planes)[:, None] * plane_step + np.arange(rows)[None, :] * row_step
+    addresses = side.address + starts.reshape(-1, 1) + np.arange(dma.length_bytes)
+    return _bytes_at(SHRAM if side.region is None else side.region, addresses.reshape(-1), 1)

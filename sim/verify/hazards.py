@@ -21,14 +21,18 @@ from npu.isa.operations import (
     FeatureMap,
     KernelOperation,
     KernelWait,
+    OfmReverse,
+    OfmTranspose,
     Operation,
+    ResizeAxis,
+    Resizing,
     Stop,
     Traversal,
     Upscale,
     WindowOperation,
 )
 from npu.records import dataclass
-from sim.verify.footprint import ByteSet, Footprint, MapBox, bytes_of_map
+from sim.verify.footprint import ByteSet, Footprint, MapBox, bytes_of_map, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +140,10 @@ def _block_conflicts(earlier: Decoded, later: Decoded) -> Iterator[Conflict]:
     depth = second.blockdep
     if not depth:
         return
-    written = [bytes_of_map(first.ofm, box) for box in islice(_ofm_blocks(first, is_reversed=True), depth)]
+    written = list(_last_written(first, depth))
     for name, fm in zip(("IFM", "IFM2"), second.ifms, strict=False):
+        if not fm.is_in_memory:
+            continue
         for i, box in enumerate(islice(_input_jobs(second, fm), depth)):
             read = bytes_of_map(fm, box)
             for block in written[: depth - i]:
@@ -146,6 +152,17 @@ def _block_conflicts(earlier: Decoded, later: Decoded) -> Iterator[Conflict]:
                     what = f"its {name} meets the OFM under BLOCKDEP {depth}"
                     yield Conflict("HAZARD-BLOCKDEP", later, earlier, fm.region, address, what)
                     return
+
+
+def _last_written(operation: KernelOperation, count: int) -> Iterator[ByteSet]:
+    """What the last blocks write, the very last first; all of an OFM that is stored in another order."""
+    stored, options = operation.stored_ofm, operation.options
+    if stored is None:
+        return
+    if options is not None and (options.transpose is not OfmTranspose.HWC or options.reverse is not OfmReverse.NONE):
+        yield from [bytes_of_map(stored)] * count
+        return
+    yield from (bytes_of_map(stored, box) for box in islice(_ofm_blocks(operation, is_reversed=True), count))
 
 
 def _ofm_blocks(operation: KernelOperation, *, is_reversed: bool) -> Iterator[MapBox]:
@@ -166,6 +183,9 @@ def _ofm_blocks(operation: KernelOperation, *, is_reversed: bool) -> Iterator[Ma
 
 def _input_jobs(operation: KernelOperation, fm: FeatureMap) -> Iterator[MapBox]:
     """Boxes of `fm` in the order in which they are fetched."""
+    if isinstance(operation, WindowOperation) and fm is not operation.ifm:
+        yield whole(fm)  # which block reads what of it is not followed
+        return
     step = _ifm_block_depth(operation) if operation.combines_channels else fm.depth
     for block in _ofm_blocks(operation, is_reversed=False):
         rows, columns, channels = _input_box(operation, fm, block)
@@ -174,8 +194,10 @@ def _input_jobs(operation: KernelOperation, fm: FeatureMap) -> Iterator[MapBox]:
 
 
 def _ifm_block_depth(operation: KernelOperation) -> int:
-    """Channels of an IFM block: 16 of 16 bits and part kernel first, else 32."""
+    """Channels of an IFM block: 16 of 16 bits and part kernel first, else 32; of Ethos-U85 64 but for part kernel first."""
     is_part_kernel = isinstance(operation, Convolution) and operation.traversal is Traversal.PART_KERNEL_FIRST
+    if operation.options is not None:
+        return 16 if is_part_kernel else 64
     return 16 if is_part_kernel or operation.ifm.element.bits == 16 else 32
 
 
@@ -188,6 +210,8 @@ def _input_box(operation: KernelOperation, fm: FeatureMap, box: MapBox) -> MapBo
         rows = _window(rows, kernel.stride_y, kernel.dilated_height, padding.top, factor, fm.height)
         columns = _window(columns, kernel.stride_x, kernel.dilated_width, padding.left, factor, fm.width)
         return rows, columns, (0, fm.depth) if operation.combines_channels else channels
+    if isinstance(operation, Resizing):
+        return _resized(rows, operation.y, fm.height), _resized(columns, operation.x, fm.width), channels
     return (
         rows if fm.height > 1 else (0, 1),
         columns if fm.width > 1 else (0, 1),
@@ -199,3 +223,10 @@ def _window(span: tuple[int, int], stride: int, kernel: int, pad: int, factor: i
     start, end = span[0] * stride - pad, (span[1] - 1) * stride - pad + kernel
     low = max(0, start // factor)
     return low, max(low, min(extent, -(-end // factor)))
+
+
+def _resized(span: tuple[int, int], axis: ResizeAxis, extent: int) -> tuple[int, int]:
+    """Both neighbours of the first and of the last element of the OFM."""
+    first, last = ((place * axis.step + axis.offset) // axis.scale for place in (span[0], span[1] - 1))
+    low = max(0, min(first, extent - 1))
+    return low, max(low, min(last + 1, extent - 1)) + 1

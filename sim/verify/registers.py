@@ -17,7 +17,7 @@ from npu.isa.command import CommandKind
 from npu.isa.decode import RawCommand, read_commands
 from npu.isa.decoded import Decoded
 from npu.isa.families import family_of
-from npu.isa.operations import Elementwise, KernelOperation, Operation, Pooling, Stop
+from npu.isa.operations import Dma, Elementwise, KernelOperation, Operation, Pooling, Stop
 from npu.records import dataclass
 
 
@@ -50,8 +50,8 @@ def unread_writes(words: npt.NDArray[np.uint32], decoded: Sequence[Decoded], var
 def _read_by(operation: Operation, variant: Variant) -> Iterator[str]:
     """Registers that an operation reads, and those that belong to its kind though a mode of it may not use them.
 
-    Vela writes the upscaling for every kernel, both scales of ADD and SUB where one operand is scaled alone, and an OFM scale
-    for operations that do not scale.
+    Vela writes the upscaling for every kernel, both scales of ADD and SUB where one operand is scaled alone, an OFM scale for
+    operations that do not scale, and for Ethos-U85 the rows of every transfer.
     """
     family = family_of(variant.accelerator.product)
     yield from (register.name for register in family.registers_read_by(operation, variant.accelerator))
@@ -61,5 +61,7 @@ def _read_by(operation: Operation, variant: Variant) -> Iterator[str]:
         yield "NPU_SET_OFM_SCALE"
     if isinstance(operation, Elementwise) and operation.mode.scales_operands:
         yield "NPU_SET_OPB_SCALE"
+    if isinstance(operation, Dma):
+        yield "NPU_SET_DMA0_SIZE0"
     if isinstance(operation, Stop):
         yield "NPU_SET_PARALLEL_MODE"  # a mode of the whole stream, which may hold transfers only

@@ -14,8 +14,8 @@ from npu.isa.shram import LUT_SLOT_BYTES, buffer_banks, buffer_rule, buffers_of,
 
 
 def shram_findings(operation: Operation, variant: Variant) -> Iterator[str]:
-    """What is too small among the buffers of an operation; nothing for transfers and waits."""
-    if not isinstance(operation, KernelOperation):
+    """What is too small among the buffers of an operation; nothing for transfers and waits, nor where buffers share nothing."""
+    if not isinstance(operation, KernelOperation) or variant.shram.granules is None:
         return
     problem, block, layout = buffers_of(operation), operation.block, operation.shram
     ifm, accumulator = buffer_banks(buffer_rule(problem, variant), block.height, block.width, block.depth)

@@ -19,6 +19,7 @@ from sim.assumptions import assumption
 from sim.inconsistent import inconsistent
 from sim.memory import NpuMemory
 from sim.undefined import undefined
+from sim.verify.chains import ChainTracker
 from sim.verify.footprint import SHRAM, ByteSet, Footprint, footprint
 from sim.verify.hazards import HazardTracker
 from sim.verify.registers import UnreadWrite, unread_writes
@@ -32,6 +33,7 @@ RULES: Mapping[str, str] = {
     "HAZARD-DMA-KERNEL": "a transfer waits for the kernel whose bytes it touches",
     "HAZARD-DMA-DMA": "a transfer waits for the transfer whose bytes it touches",
     "HAZARD-BLOCKDEP": "a kernel's first blocks wait for the blocks of the kernel before it that they read",
+    "CHAIN": "a map or sums that an operation takes on without memory are what an operation before has left",
     "UNINITIALISED": "every byte that is read has been written, or is a constant or an input",
     "NO-EFFECT": "every wait has something to wait for",
     "UNREAD-WRITE": "every register that is set is read by an operation before it is set again",
@@ -79,7 +81,7 @@ def verify(
     known: without them weights are not judged.
     """
     memory = _WrittenBytes(region_bytes, variant, initialised, read_only)
-    hazards = HazardTracker(variant)
+    hazards, chains = HazardTracker(variant), ChainTracker()
     blank = {region: np.zeros(size, np.uint8) for region, size in region_bytes.items()}
     weights = None if contents is None else WeightReader(NpuMemory({**blank, **contents}, variant), contents)
     findings: list[Finding] = []
@@ -98,6 +100,7 @@ def verify(
         assumed = assumption(step.operation)
         if assumed is not None:
             findings.append(_finding("UNDOCUMENTED", step, assumed, None, None))
+        findings += [_finding("CHAIN", step, text, None, None) for text in chains.step(step.operation)]
         findings += [_finding("SHRAM", step, text, None, None) for text in shram_findings(step.operation, variant)]
         findings += [_finding("LUT", step, text, SHRAM, address) for text, address in lut_findings(step.operation, variant)]
         for conflict in hazards.step(step, touched):
@@ -195,7 +198,7 @@ class _WrittenBytes:
 
         Transfers are whole multiples of 16 bytes, so one of a smaller tensor takes what lies behind it along.
         """
-        if not isinstance(operation, Dma):
+        if not isinstance(operation, Dma) or operation.indices is not None:
             return False
         ((_, source),), ((_, target),) = touched.reads, touched.writes
         held = self._holds(source)

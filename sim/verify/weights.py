@@ -29,7 +29,9 @@ class WeightReader:
         if isinstance(operation, Dma):
             self._copy(touched)
             return None
-        defect = self._undecoded(operation) if isinstance(operation, Convolution | DepthwiseConvolution) else None
+        defect = None
+        if isinstance(operation, Convolution | DepthwiseConvolution) and operation.weights:
+            defect = self._undecoded(operation)
         self._forget(touched)
         return defect
 
@@ -45,7 +47,10 @@ class WeightReader:
 
     def _copy(self, touched: Footprint) -> None:
         """Of a transfer without gaps, which those of weights are."""
-        ((_, source),), ((_, target),) = touched.reads, touched.writes
+        (_, source), (_, target) = touched.reads[0], touched.writes[0]
+        if len(touched.reads) > 1:
+            self._forget(touched)
+            return
         if SHRAM in (source.region, target.region) or not (source.mask.all() and target.mask.all()):
             self._forget(touched)
             return

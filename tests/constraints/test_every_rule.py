@@ -19,8 +19,9 @@ from constraints import sparse
 from constraints.profiles import profile_named, profile_names
 from constraints.rule import Rule
 from constraints.view import OpView
+from npu.compiler.targets import compiler_targets
 from npu.graph.graph import Model
-from npu.hardware.catalogue import list_variants, load_variant
+from npu.hardware.catalogue import load_variant
 from npu.tflite.reader import read_model
 
 from tests.support.hostile import changed_model
@@ -51,7 +52,7 @@ def _made() -> Iterator[Model]:
 
 
 def _views(models: Sequence[Model]) -> Iterator[OpView]:
-    targets = [load_variant(name) for name in list_variants()]
+    targets = [load_variant(name) for name in compiler_targets()]
     for number, model in enumerate(models):
         for graph in model.graphs:
             for op in graph.ops:
@@ -92,7 +93,7 @@ def test_what_every_rule_demands(name: str, golden: Callable[[str, str], None]) 
     for rule in RULES[name]:
         lines.append(f"{rule.id} {' '.join(rule.operators) or 'every operator'}")
         limits = {
-            f"{target}: {rule.sentence(rule.limit_for(load_variant(target)))}" for target in list_variants() if rule.limit_of
+            f"{target}: {rule.sentence(rule.limit_for(load_variant(target)))}" for target in compiler_targets() if rule.limit_of
         }
         lines += [f"  {text}" for text in (rule.sentence(), *sorted(limits), *rule.details, rule.fix or "") if text]
         lines += [f"  {'takes' if accepted else 'refuses'} {value!r}" for value, accepted in rule.limit.boundaries]

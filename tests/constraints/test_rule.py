@@ -13,9 +13,10 @@ from constraints.rule import AtMost, Exactly, Limit, Observed, OneOf, Predicate,
 from constraints.sparse import geometry
 from constraints.u55_u65 import PROFILE
 from constraints.view import OpView
+from npu.compiler.targets import compiler_targets
 from npu.graph import attributes as options
 from npu.graph.attributes import FusedActivation, Padding
-from npu.hardware.catalogue import list_variants, load_variant
+from npu.hardware.catalogue import load_variant
 
 from tests.support import single_ops as ops
 
@@ -56,7 +57,7 @@ def test_sums_of_products_are_tried_at_the_limit_and_just_below() -> None:
     assert tried == [(-1, 1 << 31, True), (0, 1 << 31, False), (-1, 1 << 39, True), (0, 1 << 39, False)]
 
 
-@pytest.mark.parametrize("target", list_variants())
+@pytest.mark.parametrize("target", compiler_targets())
 def test_cells_of_any_size_from_the_least_of_a_variant_up_are_placed(target: str) -> None:
     (rule,) = (rule for rule in PROFILE.rules if rule.id == "N-LSTM-5")
     variant = load_variant(target)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import npu
+from npu.compiler.targets import compiler_targets
 from npu.graph.attributes import Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding, Pool2DOptions
 from npu.graph.dtype import DType
-from npu.hardware.catalogue import list_variants
 from npu.reports.report import Report
 from npu.tflite.writer import write_model
 
@@ -98,7 +98,7 @@ def run_exactly(model: bytes, **hardware: Any) -> Report:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "target",
-    [variant if variant == "ethos-u55-256" else pytest.param(variant, marks=pytest.mark.slow) for variant in list_variants()],
+    [name if name == "ethos-u55-256" else pytest.param(name, marks=pytest.mark.slow) for name in compiler_targets()],
 )
 def test_every_memory_mode_of_every_target_is_exact(target: str, mode: str) -> None:
     for model in (network(), write_model(chains(1, 21)[0].model)):

@@ -8,9 +8,9 @@ import pytest
 
 import npu
 from npu.api import check_report
+from npu.compiler.targets import compiler_targets
 from npu.errors import UserError
 from npu.graph.ethos_u import is_compiled
-from npu.hardware.catalogue import list_variants
 from npu.toolchain.session import Session
 
 from tests.support.shared import shared_models
@@ -44,7 +44,7 @@ def test_a_check_tells_what_is_compiled(name: str, target: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", list_variants())
+@pytest.mark.parametrize("target", compiler_targets())
 @pytest.mark.parametrize("name", sorted(shared_models()))
 def test_a_check_tells_what_is_compiled_of_every_model(name: str, target: str) -> None:
     path = shared_models()[name]

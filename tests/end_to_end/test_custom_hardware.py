@@ -184,7 +184,7 @@ def test_a_description_may_be_a_mapping(monkeypatch: pytest.MonkeyPatch, capsys:
 
 WRONG_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "a value out of range": (
-        {"extends": "ethos-u55-128", "shram": {"banks": 3}},
+        {"extends": "ethos-u55-128", "shram": {"banks": 0}},
         r"^config: shram\.banks: must be",
     ),
     "an unknown base": ({"extends": "u55"}, r"^config: .*must be one of ethos-u55-32"),

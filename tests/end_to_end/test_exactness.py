@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import npu
-from npu.hardware.catalogue import list_variants
+from npu.compiler.targets import compiler_targets
 from npu.tflite.writer import write_model
 
 from tests.support.litert import random_inputs, repaired, run_reference
@@ -23,7 +23,7 @@ from tests.support.random_graphs import OPERATORS, cases, chains
 from tests.support.shared import shared_models
 
 ROOT = Path(__file__).parents[2]
-TARGETS = list_variants()
+TARGETS = compiler_targets()
 SEEDS = (1, 2, 3)
 
 SMALL = ("mlperf_kws_int8", "mlperf_resnet8_int8", "mlperf_ad_int8", "micro_speech_int8")

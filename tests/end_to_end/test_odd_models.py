@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import npu
+from npu.compiler.targets import compiler_targets
 from npu.graph.attributes import (
     AddOptions,
     ConcatenationOptions,
@@ -24,14 +25,13 @@ from npu.graph.attributes import (
     SoftmaxOptions,
 )
 from npu.graph.dtype import DType
-from npu.hardware.catalogue import list_variants
 from npu.toolchain.run import RunResult
 
 from tests.support.builder import ModelBuilder
 from tests.support.litert import random_inputs, run_reference
 
 QUICK = ("ethos-u55-128", "ethos-u65-512")
-TARGETS = [target if target in QUICK else pytest.param(target, marks=pytest.mark.slow) for target in list_variants()]
+TARGETS = [target if target in QUICK else pytest.param(target, marks=pytest.mark.slow) for target in compiler_targets()]
 INT8 = DType.INT8
 
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import npu
-from npu.hardware.catalogue import list_variants
+from npu.compiler.targets import compiler_targets
 from npu.tflite.reader import read_model
 
 from tests.support.compatibility import reference
 from tests.support.litert import random_array, run_reference
 from tests.support.operator_placement import NO_KERNEL, PAGE, REASONS, cases, models, ours, page, shown
 
-TARGETS = list_variants()
+TARGETS = compiler_targets()
 EXACT = 1
 """Models of a row that every run compares, on one target each; the slow run takes all on all."""
 NO_FIXED_PRODUCT = "MUL-int32"

@@ -11,12 +11,12 @@ import pytest
 import npu
 from constraints.checker import check
 from npu.api import verify
+from npu.compiler.targets import compiler_targets
 from npu.errors import ModelError
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.graph import Model
 from npu.graph.placement import Device
-from npu.hardware.catalogue import list_variants
 from npu.isa.operations import FeatureMap, KernelOperation
 from npu.tflite.writer import write_model
 
@@ -25,7 +25,7 @@ from tests.support.litert import random_inputs, repaired, run_reference
 from tests.support.random_graphs import LINKS_AND_PERMUTATIONS, Sketch, chains
 from tests.support.shared import shared_models
 
-TARGETS = list_variants()
+TARGETS = compiler_targets()
 REAL = [name for name in ("mcunet_vww_int8", "mobilenet_v2_nchw_int8", "shufflenet_person_int8") if name in shared_models()]
 EXTENTS = (1, 1, 2, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 100)
 MOST_ELEMENTS = 20_000

@@ -7,9 +7,9 @@ import pytest
 
 import npu
 from npu.api import verify
+from npu.compiler.targets import compiler_targets
 from npu.graph import attributes as at
 from npu.graph.graph import Model
-from npu.hardware.catalogue import list_variants
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 
@@ -17,7 +17,7 @@ from tests.support.litert import random_inputs, repaired, run_reference
 from tests.support.random_graphs import Case, Sketch, resize_bilinear, resizing_chains
 from tests.support.shared import shared_models
 
-TARGETS = list_variants()
+TARGETS = compiler_targets()
 MODES = {"plain": (False, False), "aligned": (True, False), "half_pixels": (False, True)}
 SHAPES = {
     "one element": (1, 1, 1, 5),

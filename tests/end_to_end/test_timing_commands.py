@@ -229,7 +229,7 @@ def test_a_change_lies_over_the_memory_mode_that_was_chosen(tmp_path: Path, caps
     {
         "no_value": ("shram.banks", "must be KEY=VALUE"),
         "unknown_key": ("shram.bank=3", "did you mean 'banks'"),
-        "not_a_number": ("shram.banks=many", "shram.banks: must be an integer in [8, 64], got 'many'"),
+        "not_a_number": ("shram.banks=many", "shram.banks: must be an integer in [1, 64], got 'many'"),
     }.values(),
 )
 def test_a_wrong_change_is_told(change: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import npu
+from npu.compiler.targets import compiler_targets
 from npu.graph.graph import Graph, Model
 from npu.graph.placement import Device
-from npu.hardware.catalogue import list_variants
 from npu.tflite.writer import write_model
 
 from tests.support.litert import random_inputs, run_reference
 from tests.support.typed_chains import as_uint8, function_chains, with_uint8_ends
 
-TARGETS = list_variants()
+TARGETS = compiler_targets()
 FORMS: dict[str, Callable[[Graph], Graph]] = {
     "int8": lambda graph: graph,
     "uint8": as_uint8,

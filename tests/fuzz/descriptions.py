@@ -14,9 +14,9 @@ import numpy as np
 import yaml
 
 from npu.api import check_report, time_model
+from npu.compiler.targets import compiler_targets
 from npu.hardware.choice import Hardware
 from npu.hardware.loader import describe
-from npu.hardware.shipped import list_variants
 
 from tests.fuzz.answer import attempt
 
@@ -28,7 +28,7 @@ OTHERS: tuple[Any, ...] = (
     *(None, True, False, "", "x", "axi0", "axi1", "\x1b[31m", "é", "1", "a" * 3000, "../..", "a\nb"),
     *([], [1], {}, {"x": 1}, b"x"),
 )
-NAMES = (*list_variants(), *map(str, sorted((ROOT / "configs" / "examples").glob("*.yaml"))))
+NAMES = (*compiler_targets(), *map(str, sorted((ROOT / "configs" / "examples").glob("*.yaml"))))
 Tree = dict[str, Any]
 
 

@@ -26,25 +26,26 @@ from npu.isa.operations import (
     Operation,
     Pooling,
     PoolingMode,
-    Rounding,
     Traversal,
     Upscale,
     WeightedOperation,
     WindowOperation,
 )
 
+from tests.support.registers import members, modes
+
 _SUMS = ("convolution", "depthwise", "AVERAGE", "REDUCE_SUM", "MUL", "ADD", "SUB", "LRELU", "ABS", "SHR")
 FEATURES: tuple[str, ...] = (
     *(f"convolution, {order.name}" for order in Traversal),
     "depthwise",
-    *(f"pooling {mode.name}" for mode in PoolingMode),
-    *(f"elementwise {mode.name}" for mode in ElementwiseMode),
+    *(f"pooling {mode.name}" for mode in modes("NPU_OP_POOL")),
+    *(f"elementwise {mode.name}" for mode in modes("NPU_OP_ELEMENTWISE")),
     *(f"{kind} of {bits}" for kind in ("convolution", "depthwise", "MAX pooling", "AVERAGE")
       for bits in ("int8", "uint8", "int16")),
     *(f"{kind} of {bits}" for kind in ("REDUCE_SUM", "elementwise") for bits in ("int8", "uint8", "int16", "int32")),
     *(f"{kind} into {bits}" for kind in ("convolution", "depthwise", "pooling", "elementwise")
       for bits in ("int8", "uint8", "int16", "int32")),
-    *(f"{kind}, rounding {rounding.name}" for kind in _SUMS for rounding in Rounding),
+    *(f"{kind}, rounding {rounding.name}" for kind in _SUMS for rounding in members("rounding")),
     "convolution, scale per channel", "convolution, global scale", "depthwise, scale per channel", "depthwise, global scale",
     "AVERAGE, global scale", "AVERAGE divided by its count, padded", "AVERAGE divided by its count, unpadded",
     *(f"{name} {layout.name}" for name in ("IFM", "IFM2", "OFM") for layout in Layout),
@@ -63,10 +64,10 @@ FEATURES: tuple[str, ...] = (
     *(f"accumulator {form.name}" for form in (AccumulatorFormat.INT32, AccumulatorFormat.INT40)),
     "clamp", "TANH of 16 bits", "SIGMOID of 16 bits", "LUT of 8 to 8 bits, signed", "LUT of 8 to 8 bits, unsigned",
     "LUT of 8 to 32 bits", "LUT of 16 bits", "LUT other than 0",
-    *(f"clip range {clip.name}" for clip in ClipRange),
+    *(f"clip range {clip.name}" for clip in members("activation.clip_range")),
     "broadcast H", "broadcast W", "broadcast C", "scalar", "reversed operands", "reversed scalar",
     *(f"operand scaling {mode.name} of {bits}" for mode in OperandScaling for bits in ("8 bits", "16 bits")),
-    *(f"scaled operand, rounding {rounding.name}" for rounding in Rounding),
+    *(f"scaled operand, rounding {rounding.name}" for rounding in members("rounding")),
     "32-bit OFM without clamp", "shift above 31",
     "DMA contiguous", "DMA of rows", "DMA of planes", "DMA into SHRAM", "DMA between regions",
 )  # fmt: skip

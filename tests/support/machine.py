@@ -41,6 +41,7 @@ from sim.functional.prepared import Tier, best_tier
 from sim.memory import NpuMemory
 
 from tests.naive.operations_weights import encode_plain, encode_records, order
+from tests.support.registers import members, modes
 
 ARENA_BYTES = 1 << 17
 SHRAM = ShramLayout(2, 16, 8)
@@ -159,7 +160,7 @@ class Workbench:
         return Activation(low, high, function, clip)
 
     def rounding(self) -> Rounding:
-        return Rounding.DOUBLE if self.plain and self.maybe(0.8) else self.choose(*Rounding)
+        return Rounding.DOUBLE if self.plain and self.maybe(0.8) else self.choose(*members("rounding"))
 
     def scale(self, element: ElementType, expected_bits: int) -> Scale:
         """A scale that brings sums of about `expected_bits` bits near the OFM's range."""
@@ -280,7 +281,7 @@ class Workbench:
         return weights, biases, [self.scale(element, sums) for _ in range(outputs)]
 
     def pooling(self) -> Pooling:
-        mode = self.choose(*PoolingMode)
+        mode = self.choose(*modes("NPU_OP_POOL"))
         kernel, padding, upscale, ofm_size, _ = self.window()
         kernel = replace(kernel, dilation_y=1, dilation_x=1)
         if mode is PoolingMode.REDUCE_SUM or self.maybe(0.2):
@@ -302,8 +303,8 @@ class Workbench:
         return Pooling(mode=mode, kernel=kernel, padding=padding, upscale=upscale, scale=scale, **common)  # type: ignore[arg-type]
 
     def elementwise(self) -> Elementwise:
-        modes = (ElementwiseMode.ADD, ElementwiseMode.SUB, ElementwiseMode.MUL)
-        mode = self.choose(*modes) if self.plain else self.choose(*ElementwiseMode)
+        frequent = (ElementwiseMode.ADD, ElementwiseMode.SUB, ElementwiseMode.MUL)
+        mode = self.choose(*frequent) if self.plain else self.choose(*modes("NPU_OP_ELEMENTWISE"))
         is_shift = mode in (ElementwiseMode.SHL, ElementwiseMode.SHR, ElementwiseMode.CLZ)
         element = INT32 if is_shift or (not self.plain and self.maybe(0.2)) else self.element()
         out_element = (
@@ -343,7 +344,7 @@ class Workbench:
             scalar_zero_point=0 if element.bits != 8 else self.zero_point(element),
             is_reversed=not is_shift and not mode.is_unary and self.maybe(0.3),
             operand_scaling=scaling,
-            operand_rounding=Rounding.DOUBLE if self.maybe(0.8) else self.choose(*Rounding),
+            operand_rounding=Rounding.DOUBLE if self.maybe(0.8) else self.choose(*members("rounding")),
             opa_scale=opa,
             opb_scale=self.number(1 << 14, (1 << 15) - 1),
             scale=scale,

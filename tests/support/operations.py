@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from npu.hardware.variant import Variant
 from npu.isa.operations import (
-    AccumulatorFormat,
     Activation,
     ActivationFunction,
     AddressRange,
@@ -34,13 +33,14 @@ from npu.isa.operations import (
     PmuMask,
     Pooling,
     PoolingMode,
-    Rounding,
     Scale,
     ShramLayout,
     Stop,
     Traversal,
     Upscale,
 )
+
+from tests.support.registers import members, modes
 
 ELEMENTS = tuple(ElementType(bits, is_signed) for bits in (8, 16, 32) for is_signed in (False, True))
 _EXTENT = 1 << 16
@@ -121,7 +121,7 @@ def common(draw: Any, variant: Variant, ofm: FeatureMap) -> dict[str, Any]:
         * getattr(accelerator.ofm_ublock, axis)
         for axis in ("height", "width", "depth")
     }
-    clip_range = draw(st.sampled_from(ClipRange))
+    clip_range = draw(st.sampled_from(members("activation.clip_range")))
     is_plain = ofm.element.bits == 32 and clip_range is ClipRange.OFM_PRECISION
     function = ActivationFunction.NONE if is_plain else draw(st.sampled_from(ActivationFunction))
     return {
@@ -130,8 +130,8 @@ def common(draw: Any, variant: Variant, ofm: FeatureMap) -> dict[str, Any]:
         "shram": ShramLayout(draw(st.integers(0, variant.shram.banks)), draw(st.integers(0, variant.shram.banks))),
         "activation": Activation(draw(patterns(ofm.element)), draw(patterns(ofm.element)), function, clip_range),
         "scale": draw(st.none() | scales()),
-        "rounding": draw(st.sampled_from(Rounding)),
-        "accumulator": draw(st.sampled_from(AccumulatorFormat)),
+        "rounding": draw(st.sampled_from(members("rounding"))),
+        "accumulator": draw(st.sampled_from(members("accumulator"))),
         "blockdep": draw(st.integers(0, accelerator.max_blockdep)),
     }
 
@@ -192,7 +192,7 @@ def depthwise_convolutions(draw: Any, variant: Variant) -> DepthwiseConvolution:
 
 @st.composite
 def poolings(draw: Any, variant: Variant) -> Pooling:
-    mode = draw(st.sampled_from(PoolingMode))
+    mode = draw(st.sampled_from(modes("NPU_OP_POOL")))
     depth = draw(st.integers(1, _EXTENT))
     channels = draw(st.integers(1, _EXTENT)) if mode is PoolingMode.REDUCE_SUM else depth
     fields = draw(windows(variant, ifm_depth=depth, ofm_depth=channels))
@@ -203,7 +203,7 @@ def poolings(draw: Any, variant: Variant) -> Pooling:
 
 @st.composite
 def elementwises(draw: Any, variant: Variant) -> Elementwise:
-    mode = draw(st.sampled_from(ElementwiseMode))
+    mode = draw(st.sampled_from(modes("NPU_OP_ELEMENTWISE")))
     extent = draw(st.tuples(*[st.integers(1, _EXTENT)] * 3))
     ofm = draw(feature_maps(variant, extent))
     ifm = draw(feature_maps(variant, extent))
@@ -228,7 +228,7 @@ def elementwises(draw: Any, variant: Variant) -> Elementwise:
 def operand_scales(draw: Any) -> dict[str, Any]:
     """Operand scaling of ADD and SUB."""
     scaling = draw(st.sampled_from(OperandScaling))
-    fields = {"operand_scaling": scaling, "operand_rounding": draw(st.sampled_from(Rounding))}
+    fields = {"operand_scaling": scaling, "operand_rounding": draw(st.sampled_from(members("rounding")))}
     if scaling is OperandScaling.BOTH_16:
         halves = st.integers(0, (1 << 16) - 1)
         return fields | {"opa_scale": Scale(draw(halves), 0), "opb_scale": draw(halves)}

@@ -12,5 +12,4 @@ inlined = Inlined
 block_place = inlined(rules.block_place)
 ceil_div = inlined(rules.ceil_div)
 kernel_group = inlined(rules.kernel_group)
-ifm_block_depth = inlined(rules.ifm_block_depth)
 input_range = kernel(ty.several(ty.int64, 2)(*[ty.int64] * 9), error_model="numpy")(rules.input_range)

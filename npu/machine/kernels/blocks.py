@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu.machine.kernels.arithmetic import block_place, ceil_div, ifm_block_depth, inlined, input_range
+from npu.layouts import BRICK_DEPTH
+from npu.machine.kernels.arithmetic import block_place, ceil_div, inlined, input_range
 from npu.machine.kernels.mac_array import mac_cycles
 from npu.machine.kernels.output_unit import output_depth
 from npu.machine.kernels.rows import (
@@ -25,7 +26,7 @@ from npu.machine.kernels.rows import (
     REDUCE_SUM,
 )
 from npu.machine.kernels.traffic import read_traffic, second_input_beats, write_traffic
-from npu.machine.rules import BUFFER_HALVES
+from npu.machine.rules import BUFFER_HALVES, SCALE_RECORD_BYTES
 from npu.native import types as ty
 from npu.native.kernel import kernel
 
@@ -41,7 +42,7 @@ def fetches_of_block(op):  # type: ignore[no-untyped-def]
     """(depth slices, sub-kernels in a column, in a row): what the fetches of every block of an operation are."""
     slices = np.int64(1)
     if combines_channels(op.kind):
-        slices = ceil_div(op.ifm.depth, ifm_block_depth(op.ifm.depth, op.ifm.element_bytes, op.kind == CONV_PART_KERNEL))
+        slices = ceil_div(op.ifm.depth, op.ifm_block_depth)
     return slices, ceil_div(op.kernel_height, op.sub_kernel_height), ceil_div(op.kernel_width, op.sub_kernel_width)
 
 
@@ -67,19 +68,38 @@ def stream_share(op, z, depth, is_first_plane):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def slices_kept(op, machine, slices):  # type: ignore[no-untyped-def]
+    """Depth slices of an IFM block that the next depth block finds in the buffer: the last ones, with which it begins.
+
+    Two halves keep all slices, or none: the others have overwritten the first.
+    """
+    if machine.ifm_buffer_bytes == 0:
+        return slices if slices <= BUFFER_HALVES else np.int64(0)
+    rows = (op.block_height - 1) * op.stride_y + (op.kernel_height - 1) * op.dilation_y + 1
+    columns = (op.block_width - 1) * op.stride_x + (op.kernel_width - 1) * op.dilation_x + 1
+    channels = min(op.ifm_block_depth, ceil_div(op.ifm.depth, BRICK_DEPTH) * BRICK_DEPTH)
+    return machine.ifm_buffer_bytes // (rows * columns * channels * op.ifm.element_bytes)
+
+
+@inlined
 def fill_fetch(fetch, op, machine, box, taps_box, channel, slice_depth, is_kept):  # type: ignore[no-untyped-def]
     """Fills what a fetch reads, multiplies and takes of the MAC array."""
     y, rows, x, columns, depth = box
     tap_y, taps_y, tap_x, taps_x = taps_box
     fetch.ifm_beats, fetch.ifm_bursts, fetch.macs = 0, 0, 0
+    taps = taps_y * taps_x
+    if machine.ifm_buffer_bytes > 0:
+        # A memory of its own has the input of all sub-kernels, which the first one brings.
+        is_kept = is_kept or tap_y + tap_x > 0
+        taps_y, taps_x = op.kernel_height, op.kernel_width
     if not is_kept:
         ifm = op.ifm
         top, high = input_range(y, rows, op.stride_y, op.dilation_y, tap_y, taps_y, op.pad_top, ifm.height, op.upscale)
         left, wide = input_range(x, columns, op.stride_x, op.dilation_x, tap_x, taps_x, op.pad_left, ifm.width, op.upscale)
         fetch.ifm_beats, fetch.ifm_bursts = read_traffic(ifm, top, high, left, wide, channel, slice_depth, machine.beat_bytes)
     if op.kind != POOL and op.kind != ELEMENTWISE:
-        fetch.macs = rows * columns * depth * taps_y * taps_x * (slice_depth if combines_channels(op.kind) else 1)
-    fetch.mac_cycles = mac_cycles(op, machine, rows, columns, depth, taps_y * taps_x, slice_depth)
+        fetch.macs = rows * columns * depth * taps * (slice_depth if combines_channels(op.kind) else 1)
+    fetch.mac_cycles = mac_cycles(op, machine, rows, columns, depth, taps, slice_depth)
 
 
 @inlined
@@ -90,6 +110,7 @@ def fill_output(fetch, op, machine, y, rows, x, columns, z, depth):  # type: ign
     fetch.ofm_beats, fetch.ofm_bursts = write_traffic(op.ofm, y, rows, x, columns, z, depth, beat)
     if op.has_ifm2:
         fetch.ifm2_beats = second_input_beats(op, y, rows, x, columns, z, depth, beat)
+    fetch.scale_bytes = depth * SCALE_RECORD_BYTES if op.stream_bytes > 0 else 0
     fetch.output_cycles = rows * columns * output_depth(op, machine, depth) * op.output_element_cycles
 
 
@@ -100,13 +121,15 @@ def expand_block(n, op, machine, y, x, z, at, fetches):  # type: ignore[no-untyp
     depth = min(op.block_depth, op.ofm.depth - z)
     combines = combines_channels(op.kind)
     slices, down, across = fetches_of_block(op)
-    is_kept = combines and z > 0 and down * across == 1 and slices <= BUFFER_HALVES
+    kept = slices_kept(op, machine, slices) if combines and z > 0 and down * across == 1 else np.int64(0)
+    is_backwards = machine.ifm_buffer_bytes > 0 and (z // op.block_depth) & 1 != 0
     weights = op.kernel_height * op.kernel_width * (op.ifm.depth if combines else 1)
     share = stream_share(op, z, depth, x + y == 0)
-    widest = ifm_block_depth(op.ifm.depth, op.ifm.element_bytes, op.kind == CONV_PART_KERNEL) if combines else depth
+    widest = op.ifm_block_depth if combines else depth
     first, used, streamed = at, np.int64(0), np.int64(0)
     for s in range(slices):
-        channel = s * widest if combines else z
+        is_kept = s < kept
+        channel = (slices - 1 - s if is_backwards else s) * widest if combines else z
         slice_depth = min(widest, op.ifm.depth - channel)
         for tap_y in range(0, op.kernel_height, op.sub_kernel_height):
             taps_y = min(op.sub_kernel_height, op.kernel_height - tap_y)
@@ -116,6 +139,7 @@ def expand_block(n, op, machine, y, x, z, at, fetches):  # type: ignore[no-untyp
                 fetch.operation = n
                 fetch.is_first, fetch.is_last = at == first, 0
                 fetch.ifm2_beats, fetch.ofm_beats, fetch.ofm_bursts, fetch.output_cycles = 0, 0, 0, 0.0
+                fetch.scale_bytes = 0
                 box, taps = (y, rows, x, columns, depth), (tap_y, taps_y, tap_x, taps_x)
                 fill_fetch(fetch, op, machine, box, taps, channel, slice_depth, is_kept)
                 used += taps_y * taps_x * (slice_depth if combines else 1)

@@ -17,6 +17,6 @@ def output_depth(op, machine, depth):  # type: ignore[no-untyped-def]
 
     The cores share the depth of a block: of MAC operations by micro-blocks, of elementwise ones by bricks.
     """
-    unit = BRICK_DEPTH if op.kind == ELEMENTWISE else machine.ofm_ublock_depth
+    unit = BRICK_DEPTH if op.kind == ELEMENTWISE else op.ublock_depth
     share = ceil_div(ceil_div(depth, unit), machine.cores) * unit
     return min(depth, share)

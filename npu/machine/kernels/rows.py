@@ -32,18 +32,19 @@ def floats(*names: str) -> list[tuple[str, type]]:
 MACHINE = np.dtype(
     [
         *integers(
-            "ofm_ublock_depth",
             "cores",
             "ublock_mac_cycles",
-            "weight_block_cycles",  # to bring one set of weights to the MAC array; 0: weights never hold it up
+            "weights_per_cycle",  # that come to the MAC array
             "bubble_cycles",
             "bubble_cycles_40_bit",
             "pooling_16_bit_factor",
             "weight_switch_cycles",
             "beat_bytes",
+            "ifm_buffer_bytes",  # of a memory of its own; 0: the IFM buffer has two halves of a block
         ),
         # All cores together: what the decoder parses, what it asks for ahead, and how long a beat is taken in.
         *floats("decode_bytes_per_cycle", "weight_window_bytes", "take_cycles"),
+        *floats("scale_window_bytes"),  # of records that the output unit asks for ahead; 0: they never hold it up
     ]
 )
 """The compute part of a variant."""
@@ -52,7 +53,7 @@ FEATURE_MAP = np.dtype(
     integers(
         *("height", "width", "depth", "element_bytes", "layout"),  # layout: register value, 1 = NHCWB16
         *("address", "stride_y", "stride_x"),  # of tile 0, in bytes
-        *("port", "burst_bytes"),  # the number of its port, and a full transaction there
+        *("port", "burst_bytes"),  # the number of its port, and a full transaction there; 0: it is not in memory
     )
 )
 """A feature map as traffic sees it."""
@@ -66,7 +67,11 @@ OPERATION = np.dtype(
             *("pad_top", "pad_left"),
             "upscale",  # 1, or 2 where rows and columns are doubled
             *("sub_kernel_height", "sub_kernel_width"),  # of the largest sub-kernel, in taps
-            *("ublock_height", "ublock_width"),
+            *("ublock_height", "ublock_width", "ublock_depth"),
+            "ifm_block_depth",  # channels of an IFM block, of what combines channels
+            # Channels of a set of weights, which takes the MAC array as long as there are channels; 0: SET_DEPTH, all as long.
+            "set_depth",
+            "ifm_buffers",  # that are filled one after the other
             "has_40_bit_accumulators",
             "has_ifm2",
             *("stream_bytes", "weight_port"),  # of weights and scale records together
@@ -90,6 +95,7 @@ FETCH = np.dtype(
             *("is_first", "is_last"),  # of its OFM block
             *("ifm_beats", "ifm_bursts", "ifm2_beats"),
             "stream_bytes",
+            "scale_bytes",  # of the records that the output unit asks for, of the block that it ends
             *("ofm_beats", "ofm_bursts"),  # written by the block that it ends
             "macs",
             "mac_cycles",

@@ -64,7 +64,7 @@ def nhwc_traffic(fm, y, rows, x, columns, channel, depth, is_whole, piece, beat)
 @inlined
 def read_traffic(fm, y, rows, x, columns, channel, depth, beat):  # type: ignore[no-untyped-def]
     """(beats, bursts) of reading a box of an IFM."""
-    if rows == 0 or columns == 0:
+    if rows == 0 or columns == 0 or fm.burst_bytes == 0:
         return np.int64(0), np.int64(0)
     if fm.layout == 1:
         return brick_traffic(fm, rows, columns, depth, beat)
@@ -75,6 +75,8 @@ def read_traffic(fm, y, rows, x, columns, channel, depth, beat):  # type: ignore
 @inlined
 def write_traffic(fm, y, rows, x, columns, channel, depth, beat):  # type: ignore[no-untyped-def]
     """(beats, bursts) of writing a block of an OFM."""
+    if fm.burst_bytes == 0:
+        return np.int64(0), np.int64(0)
     if fm.layout == 1:
         return brick_traffic(fm, rows, columns, depth, beat)
     is_whole = fm.depth <= BRICK_DEPTH and fm.stride_x == fm.depth * fm.element_bytes
@@ -85,6 +87,8 @@ def write_traffic(fm, y, rows, x, columns, channel, depth, beat):  # type: ignor
 def second_input_beats(op, y, rows, x, columns, z, depth, beat):  # type: ignore[no-untyped-def]
     """Beats of the second operand for one block; an axis of extent 1 is read once, with the first block along it."""
     fm, size = op.ifm2, op.ifm.element_bytes
+    if fm.burst_bytes == 0:
+        return np.int64(0)
     if fm.height == 1:
         if y > 0 and op.ofm.height > 1:
             return np.int64(0)

@@ -137,9 +137,12 @@ def scatter(fm, base, values):  # type: ignore[no-untyped-def]
                 elif size == 2:
                     for k in range(count):
                         store_16_at(address, k, load_i64_at(at, k))
-                else:
+                elif size == 4:
                     for k in range(count):
                         store_32_at(address, k, load_i64_at(at, k))
+                else:
+                    for k in range(count):
+                        store_64_at(address, k, load_i64_at(at, k))
             x += columns
 
 

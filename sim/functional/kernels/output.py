@@ -14,9 +14,12 @@ from npu.native.memory import SMALL_WORDS, load_i8, load_i16, load_i32, load_u8,
 
 CUBE = ty.int64[:, :, ::1]
 VECTOR = ty.int64[::1]
-DOUBLE, TRUNCATE, NATURAL = range(3)
+DOUBLE, TRUNCATE, NATURAL, SYMMETRIC, _, FLOOR = range(6)
 TANH = 3
-MUL, ADD, SUB, MIN, MAX, LRELU, ABS, CLZ, SHR, SHL = range(10)
+MUL, ADD, SUB, MIN, MAX, LRELU, ABS, CLZ, SHR, SHL, LSR = range(11)
+CMP_EQ, CMP_NE, CMP_GE, CMP_GT = range(16, 20)
+AND, OR, XOR, NOT = range(33, 37)
+AND_NOT = 42
 STAGE = np.dtype(
     integers(
         *("function", "zero_point", "low", "high"),
@@ -81,6 +84,10 @@ def rounding_shift(p, s, rounding, first):  # type: ignore[no-untyped-def]
         return p
     if rounding == TRUNCATE:
         return p >> s if p >= 0 else -((-p) >> s)
+    if rounding == FLOOR:
+        return p >> s
+    if rounding == SYMMETRIC:
+        return divide_away(p, s)
     if rounding == NATURAL or s <= first:
         return shift_natural(p, s)
     return divide_away(shift_natural(p, first), s - first)
@@ -142,6 +149,9 @@ def rescale(values, scale, shift, rounding, first):  # type: ignore[no-untyped-d
         for k in range(values.size):
             p = values[k] * scale
             values[k] = p >> shift if p >= 0 else -((-p) >> shift)
+    elif rounding in (SYMMETRIC, FLOOR):
+        for k in range(values.size):
+            values[k] = rounding_shift(values[k] * scale, shift, rounding, first)
     elif rounding == NATURAL or shift <= first:
         for k in range(values.size):
             values[k] = (((values[k] * scale) >> (shift - 1)) + 1) >> np.int64(1)
@@ -202,13 +212,13 @@ def finish_one(value, stage, tables):  # type: ignore[no-untyped-def]
     return value if stage.table_kind == 0 else look_up(value, tables + stage.table, stage.table_kind)
 
 
-@kernel(ty.void(CUBE, ty.int64[::1], ty.int64[::1], ty.int64))
-def scale_channels(values, scales, shifts, rounding):  # type: ignore[no-untyped-def]
+@kernel(ty.void(CUBE, ty.int64[::1], ty.int64[::1], ty.int64, ty.int64))
+def scale_channels(values, scales, shifts, rounding, first):  # type: ignore[no-untyped-def]
     """values * scales[c] >> shifts[c], rounded, in place."""
     for y in range(values.shape[0]):
         for x in range(values.shape[1]):
             for c in range(values.shape[2]):
-                values[y, x, c] = rounding_shift(values[y, x, c] * scales[c], shifts[c], rounding, 31)
+                values[y, x, c] = rounding_shift(values[y, x, c] * scales[c], shifts[c], rounding, first)
 
 
 @kernel(ty.int64(ty.int64))
@@ -237,9 +247,34 @@ def shift_left_32(a, b):  # type: ignore[no-untyped-def]
     return np.int64(np.int32((a << b) & np.int64(0xFFFFFFFF)))
 
 
+@kernel(ty.int64(ty.int64, ty.int64, ty.int64))
+def combine_bits(a, b, mode):  # type: ignore[no-untyped-def]
+    """One element of the modes that only Ethos-U85 has. What is true has all bits set."""
+    if mode == LSR:
+        amount = min(max(b, np.int64(0)), np.int64(62))
+        return (a & np.int64(0xFFFFFFFF)) >> amount
+    if mode == CMP_EQ:
+        return np.int64(-1 if a == b else 0)
+    if mode == CMP_NE:
+        return np.int64(-1 if a != b else 0)
+    if mode == CMP_GE:
+        return np.int64(-1 if a >= b else 0)
+    if mode == CMP_GT:
+        return np.int64(-1 if a > b else 0)
+    if mode == AND:
+        return a & b
+    if mode == OR:
+        return a | b
+    if mode == XOR:
+        return a ^ b
+    return ~a if mode == NOT else a & ~b
+
+
 @kernel(ty.int64(ty.int64, ty.int64, ty.int64, ty.int64))
 def combine_pair(a, b, mode, rounding):  # type: ignore[no-untyped-def]
     """One element of the modes that have no loop of their own in `combine`, before scaling."""
+    if mode > SHL:
+        return combine_bits(a, b, mode)
     if mode == MIN:
         return min(a, b)
     if mode == MAX:
@@ -274,6 +309,70 @@ def combine_one(first, second, how):  # type: ignore[no-untyped-def]
     if mode == MUL and how.saturates != 0:
         value = min(max(value, np.int64(-(1 << 31))), np.int64((1 << 31) - 1))
     return value
+
+
+OPERAND_SCALE = np.dtype(integers("scale", "shift", "rounding", "first"))
+"""What a number is multiplied by; DOUBLE rounds first at bit `first`."""
+_SCALE_ROW = ty.record(OPERAND_SCALE)
+
+
+@kernel(ty.void(CUBE, CUBE, ty.int64, _SCALE_ROW, _SCALE_ROW, _SCALE_ROW))
+def combine_scaled(a, b, mode, a_scale, b_scale, out_scale):  # type: ignore[no-untyped-def]
+    """a = the elementwise operation of operands of the same extent, each with a scale of its own, and what comes out with one.
+
+    LRELU has the second scale for what is negative.
+    """
+    first, second = _flat(a), _flat(b)
+    if mode == LRELU:
+        for k in range(first.size):
+            scale, shift, rounding, bit = a_scale.scale, a_scale.shift, a_scale.rounding, a_scale.first
+            if first[k] < 0:
+                scale, shift, rounding, bit = b_scale.scale, b_scale.shift, b_scale.rounding, b_scale.first
+            first[k] = rounding_shift(first[k] * scale, shift, rounding, bit)
+    else:
+        rescale(first, a_scale.scale, a_scale.shift, a_scale.rounding, a_scale.first)
+        if mode not in (ABS, CLZ, NOT):
+            rescale(second, b_scale.scale, b_scale.shift, b_scale.rounding, b_scale.first)
+        for k in range(first.size):
+            if mode in (ADD, SUB):
+                first[k] += second[k] if mode == ADD else -second[k]
+            elif mode == MUL:
+                first[k] *= second[k]
+            else:
+                first[k] = combine_pair(first[k], second[k], mode, out_scale.rounding)
+    if mode <= ABS:
+        rescale(first, out_scale.scale, out_scale.shift, out_scale.rounding, out_scale.first)
+
+
+RESIZE_AXIS = np.dtype(integers("scale", "step", "offset"))
+_AXIS_ROW = ty.record(RESIZE_AXIS)
+
+
+@kernel(ty.void(CUBE, CUBE, _AXIS_ROW, _AXIS_ROW, ty.boolean))
+def resize(ifm, out, along_y, along_x, is_nearest):  # type: ignore[no-untyped-def]
+    """out = the IFM at the places of the OFM's elements: the nearest, or the sum of four neighbours by their distance."""
+    last_y, last_x = ifm.shape[0] - 1, ifm.shape[1] - 1
+    for y in range(out.shape[0]):
+        place = y * along_y.step + along_y.offset
+        top = place // along_y.scale
+        below = place - top * along_y.scale
+        y0, y1 = min(max(top, np.int64(0)), last_y), min(max(top + 1, np.int64(0)), last_y)
+        for x in range(out.shape[1]):
+            place = x * along_x.step + along_x.offset
+            left = place // along_x.scale
+            beyond = place - left * along_x.scale
+            x0, x1 = min(max(left, np.int64(0)), last_x), min(max(left + 1, np.int64(0)), last_x)
+            if is_nearest:
+                row = y1 if 2 * below >= along_y.scale else y0
+                column = x1 if 2 * beyond >= along_x.scale else x0
+                for c in range(out.shape[2]):
+                    out[y, x, c] = ifm[row, column, c]
+                continue
+            above, before = along_y.scale - below, along_x.scale - beyond
+            for c in range(out.shape[2]):
+                upper = ifm[y0, x0, c] * before + ifm[y0, x1, c] * beyond
+                lower = ifm[y1, x0, c] * before + ifm[y1, x1, c] * beyond
+                out[y, x, c] = upper * above + lower * below
 
 
 @kernel(ty.void(CUBE, CUBE, ty.record(COMBINATION)))

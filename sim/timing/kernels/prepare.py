@@ -124,6 +124,7 @@ def link_fetches(ops, fetches, engines, links, timed, blocks):  # type: ignore[n
         fetch, row = fetches[i], timed[i]
         n = fetch.operation
         row.operation, row.after_output, row.after_end, row.after_drain = n, NOTHING, NOTHING, NOTHING
+        row.after_array = max(i - ops[n].ifm_buffers, np.int64(NOTHING))
         if fetch.is_first:
             block += 1
             if n != last:
@@ -132,7 +133,7 @@ def link_fetches(ops, fetches, engines, links, timed, blocks):  # type: ignore[n
                 links[n].first_block, links[n].block_count, links[n].previous = block, 0, last
                 last = n
             links[n].block_count += 1
-            row.after_output = block - BUFFER_HALVES if block >= BUFFER_HALVES else NOTHING
+            row.after_output = max(block - BUFFER_HALVES, np.int64(NOTHING))
             row.after_end = dependency(links, n, block, ops[n].blockdep)
         # The decoder asks ahead until its window is full: it waits for the newest fetch that must have started.
         waiting += fetch.stream_bytes if i > 0 else 0

@@ -24,6 +24,7 @@ ENGINE = np.dtype(
             "command_cycles_per_word",
             "start_cycles",  # of an operation, once nothing holds it up any more
             "dma_setup_cycles",
+            "dma_window_bytes",  # of a transfer that are on their way; 0: as many as its ports take
         ),
     ]
 )
@@ -75,6 +76,7 @@ TIMED_FETCH = np.dtype(
             "operation",
             # Blocks, or NOTHING: its accumulators come free, BLOCKDEP lets it start, SHRAM can be laid out anew.
             *("after_output", "after_end", "after_drain"),
+            "after_array",  # the fetch that the MAC array must be done with, for its buffer, or NOTHING
             "after_start",  # the fetch that the MAC array must have started before the decoder has room, or NOTHING
         ),
         *floats(*COSTS),

@@ -22,7 +22,7 @@ _RESULT_COUNT = len(RESULTS)
 def can_fetch(fetches, number, parsed, array, block):  # type: ignore[no-untyped-def]
     """Whether the next fetch can have a time: parsed, a half of the buffer free, the blocks it waits for written."""
     fetch = fetches[number]
-    return (fetch.operation < parsed) and (number - 2 < array) and (max(fetch.after_end, fetch.after_drain) < block)
+    return (fetch.operation < parsed) and (fetch.after_array < array) and (max(fetch.after_end, fetch.after_drain) < block)
 
 
 @inlined
@@ -33,8 +33,8 @@ def fetch_time(ops, fetches, blocks, number, fetching, fetch_free, start_cycles)
     """
     fetch = fetches[number]
     time = max(ops[fetch.operation].issued, fetch_free)
-    if number >= 2:
-        time = max(time, fetches[number - 2].mac_end)
+    if fetch.after_array >= 0:
+        time = max(time, fetches[fetch.after_array].mac_end)
     if fetch.after_drain >= 0:
         time = max(time, blocks[fetch.after_drain].responded)
     held = 0.0
@@ -172,9 +172,13 @@ def move(head, ports, op, time, parser_at, others):  # type: ignore[no-untyped-d
         shape_chunk(head, ports, op, chunk)
         time = move_chunk(head, ports, op, time)
         head.left -= chunk
+        if head.engine.dma_window_bytes > 0.0 and op.dma_from >= 0:
+            moved = float(op.dma_bytes) - head.left
+            time = max(time, op.start + moved * ports[op.dma_from].read.latency / head.engine.dma_window_bytes)
         if head.left <= 0.0 or time >= parser_at or time > others:
             break
     if head.left <= 0.0:
+        head.arrived = max(head.arrived, time)
         op.end = head.arrived
         op.dma_active = head.arrived - op.start
     return time

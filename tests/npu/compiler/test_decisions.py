@@ -17,11 +17,11 @@ import pytest
 
 from npu.compiler.block_config import BlockChooser
 from npu.compiler.goal import Goal
+from npu.compiler.targets import compiler_targets
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model
-from npu.hardware.catalogue import list_variants
 from npu.hardware.choice import Hardware
 from npu.tflite.reader import read_model
 
@@ -46,7 +46,7 @@ from tests.support.vela_operators import VELA_CASES, with_shapes
 
 T = TypeVar("T")
 Case = tuple[str, Model, Hardware]
-TARGETS = tuple(Hardware(target) for target in list_variants())
+TARGETS = tuple(Hardware(target) for target in compiler_targets())
 MEMORIES = (
     Hardware("ethos-u55-128"),
     Hardware("ethos-u55-128", arena_cache_bytes=20_000),

@@ -27,7 +27,7 @@ from npu.errors import UsageError, UserError
 from npu.graph import attributes as at
 from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
-from npu.isa.commands import CommandKind
+from npu.isa.command import CommandKind
 from npu.isa.decode import read_commands
 from npu.isa.operations import KernelOperation
 from npu.toolchain.session import Session

@@ -83,15 +83,15 @@ def test_a_changed_product_has_no_published_accuracy() -> None:
 
 
 TOLD = {
-    "out of range": (("shram.banks=3",), {}, "--set shram.banks: must be an integer in [8, 64], got 3"),
-    "below the key": (("shram={banks: 3}",), {}, "--set shram: shram.banks: must be an integer in [8, 64], got 3"),
-    "the first of two": (("shram.banks=3", "system.clock_hz=200000000"), {}, "--set shram.banks: must be"),
+    "out of range": (("shram.banks=0",), {}, "--set shram.banks: must be an integer in [1, 64], got 0"),
+    "below the key": (("shram={banks: 0}",), {}, "--set shram: shram.banks: must be an integer in [1, 64], got 0"),
+    "the first of two": (("shram.banks=0", "system.clock_hz=200000000"), {}, "--set shram.banks: must be"),
     "unknown section": (("system=Hi_End",), {}, "--set system: must be one of ethos-u55-deep-embedded"),
     "unknown base of a section": (("system.extends=Hi_End",), {}, "--set system.extends: must be one of"),
     "contradiction with what is shipped": (("accelerator.cores=2",), {}, "--set accelerator.cores: accelerator.macs_per_cycle"),
     "chosen section": ((), {"memory_mode": "Sram"}, "memory_mode: must be one of"),
     "chosen file": ((), {"system": "nowhere.yaml"}, "system: nowhere.yaml: must be a YAML file with a hardware"),
-    "mapping": ((), {"target": None, "config": {"extends": BASE, "shram": {"banks": 3}}}, "config: shram.banks: must be"),
+    "mapping": ((), {"target": None, "config": {"extends": BASE, "shram": {"banks": 0}}}, "config: shram.banks: must be"),
     "anchor": (("shram=&a {banks: 3}",), {}, "--set shram: must not use anchors"),
     "tag": (("shram=!!python/name:os.system ''",), {}, "--set shram: must not use explicit tags"),
     "no key": (("=3",), {}, "--set: must be KEY=VALUE with a dotted key, got '=3'"),
@@ -110,7 +110,7 @@ def test_a_message_names_the_argument_at_fault(case: str) -> None:
 
 def test_a_message_names_the_file_at_fault_although_arguments_were_laid_over_it(tmp_path: Path) -> None:
     path = tmp_path / "board.yaml"
-    path.write_text(f"extends: {BASE}\nshram:\n  banks: 3\n")
+    path.write_text(f"extends: {BASE}\nshram:\n  banks: 0\n")
     assert refusal("system.clock_hz=200000000", target=None, config=path).startswith(f"{path}:3: shram.banks: must be")
 
 

@@ -24,6 +24,19 @@ PRODUCTS = {
     "ethos-u55-256": (Product.ETHOS_U55, 256, 1, (2, 2, 8), 48, 2, 0xB800, 8, 32),
     "ethos-u65-256": (Product.ETHOS_U65, 256, 1, (2, 2, 8), 48, 2, 0xB800, 16, 40),
     "ethos-u65-512": (Product.ETHOS_U65, 512, 2, (2, 2, 8), 48, 2, 0xB800, 16, 40),
+    "ethos-u85-128": (Product.ETHOS_U85, 128, 1, (1, 2, 8), 2, 2, 0, 16, 40),
+    "ethos-u85-256": (Product.ETHOS_U85, 256, 1, (2, 2, 8), 2, 2, 0, 16, 40),
+    "ethos-u85-512": (Product.ETHOS_U85, 512, 1, (2, 2, 16), 2, 2, 0, 16, 40),
+    "ethos-u85-1024": (Product.ETHOS_U85, 1024, 1, (2, 2, 32), 2, 2, 0, 16, 40),
+    "ethos-u85-2048": (Product.ETHOS_U85, 2048, 1, (2, 2, 64), 2, 2, 0, 16, 40),
+}
+# Of Ethos-U85: weight decoders, SRAM and EXT ports, KiB of IFM memory.
+APART = {
+    "ethos-u85-128": (1, 2, 1, 8),
+    "ethos-u85-256": (1, 2, 1, 16),
+    "ethos-u85-512": (2, 2, 1, 16),
+    "ethos-u85-1024": (4, 2, 2, 16),
+    "ethos-u85-2048": (4, 4, 2, 32),
 }
 # Output-unit cycles per element in field order, as Vela 5.2 assumes them.
 OUTPUT_CYCLES = {
@@ -51,6 +64,9 @@ SYSTEMS = {
     "Ethos_U65_Mid_End": ("ethos-u65-256", 500, 7.5),
     "Ethos_U65_High_End": ("ethos-u65-256", 1000, 3.75),
     "Ethos_U65_Client_Server": ("ethos-u65-256", 1000, 12.0),
+    "Ethos_U85_SYS_DRAM_Low": ("ethos-u85-128", 500, 7.5),
+    "Ethos_U85_SYS_DRAM_Mid": ("ethos-u85-512", 1000, 12.0),
+    "Ethos_U85_SYS_DRAM_High": ("ethos-u85-2048", 1000, 12.0),
 }
 MEMORY_MODES = {
     "Sram_Only": (Port.AXI0, Port.AXI0, Port.AXI0, False),
@@ -86,12 +102,18 @@ def test_a_shipped_variant_has_the_facts_of_its_product(name: str) -> None:
     accelerator, shram = variant.accelerator, variant.shram
     assert (variant.name, accelerator.product, accelerator.macs_per_cycle, accelerator.cores) == (name, product, macs, cores)
     assert accelerator.ofm_ublock == Size(*ublock)
-    assert accelerator.max_block == Size(32, 64, 128)
+    assert accelerator.max_block == (Size(128, 128, 1024) if name in APART else Size(32, 64, 128))
     assert (shram.banks, shram.reserved_lut_banks, shram.lut_address) == (banks, lut_banks, lut_address)
     assert (accelerator.axi_data_bytes, accelerator.address_bits) == (axi_bytes, address_bits)
-    assert accelerator.max_outstanding_dma == (1 if product is Product.ETHOS_U55 else 2)
-    assert tuple(dataclasses.astuple(variant.timing.output_cycles)) == OUTPUT_CYCLES[name]
-    assert tuple(dataclasses.astuple(shram.granules)) == GRANULES[name]
+    assert accelerator.max_outstanding_dma == {Product.ETHOS_U55: 1, Product.ETHOS_U65: 2, Product.ETHOS_U85: 4}[product]
+    if name in APART:
+        ports = accelerator.sram_ports, accelerator.ext_ports
+        assert (accelerator.weight_decoders, *ports, variant.timing.ifm_buffer_bytes // 1024) == APART[name]
+        assert shram.granules is None
+        assert variant.timing.output_cycles.other == 64 / macs
+    else:
+        assert tuple(dataclasses.astuple(variant.timing.output_cycles)) == OUTPUT_CYCLES[name]
+        assert tuple(dataclasses.astuple(shram.granules)) == GRANULES[name]
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -248,7 +270,7 @@ REFUSED = {
     "unknown_section": ("shrm: {}", ["shrm", "did you mean 'shram'"]),
     "wrong_type": (
         "shram: {banks: '48k'}",
-        ["board.yaml:2: shram.banks: must be an integer in [8, 64], got '48k'; write the number without unit and quotes"],
+        ["board.yaml:2: shram.banks: must be an integer in [1, 64], got '48k'; write the number without unit and quotes"],
     ),
     "boolean_number": ("shram: {banks: true}", ["shram.banks", "got True"]),
     "fractional_integer": ("shram: {banks: 24.5}", ["shram.banks", "got 24.5"]),
@@ -312,7 +334,15 @@ REFUSED = {
         ["shram.granules.ifm_32_bit: must fit the 20 banks beside the output banks and the look-up tables, got 21"],
     ),
     "axi_width": ("accelerator: {axi_data_bytes: 12}", ["axi_data_bytes", "power of two", "got 12"]),
-    "other_architecture": ("accelerator: {product: ethos_u85}", ["must be one of ethos_u55, ethos_u65, got 'ethos_u85'"]),
+    "other_architecture": (
+        "accelerator: {product: ethos_u75}",
+        ["must be one of ethos_u55, ethos_u65, ethos_u85, got 'ethos_u75'"],
+    ),
+    "shared_buffers_of_ethos_u85": (
+        "accelerator: {product: ethos_u85}",
+        ["shram.granules: must be left out", "buffers of ethos_u85 have memories of their own, got some and 0"],
+    ),
+    "a_buffer_apart_on_ethos_u55": ("timing: {ifm_buffer_bytes: 8192}", ["must be given", "share the banks", "some and 8192"]),
     "lut_no_whole_banks": ("shram: {lut_bytes: 1536}", ["shram.lut_bytes", "multiple of bank_bytes", "got 1536"]),
     "more_luts_than_there_are": ("shram: {lut_bytes: 4096}", ["shram.lut_bytes", "[1024, 2048]", "got 4096"]),
     "input_block_of_another_plane": (
@@ -322,8 +352,8 @@ REFUSED = {
     "input_block_that_is_not_filled": ("accelerator: {ifm_ublock: {depth: 3}}", ["ifm_ublock.depth", "divide the 16", "got 3"]),
     "input_block_that_is_exceeded": ("accelerator: {ifm_ublock: {depth: 32}}", ["ifm_ublock.depth", "divide the 16", "got 32"]),
     "shram_too_small": ("shram: {banks: 8}", ["shram.banks", "(20 banks), got 8"]),
-    "banks_beyond_their_registers": ("shram: {banks: 65}", ["shram.banks: must be an integer in [8, 64], got 65"]),
-    "blockdep_that_no_register_holds": ("accelerator: {max_blockdep: 4}", ["accelerator.max_blockdep", "[0, 3], got 4"]),
+    "banks_beyond_their_registers": ("shram: {banks: 65}", ["shram.banks: must be an integer in [1, 64], got 65"]),
+    "blockdep_that_no_register_holds": ("accelerator: {max_blockdep: 4}", ["max_blockdep: must be in [0, 3]", "got 4"]),
     "port_without_memory": (
         "system: {memories: {}}\n",
         ["memory_mode.constants", "must be a port that system.memories describes", "got axi1"],

@@ -18,7 +18,7 @@ from npu.isa.commands import COMMANDS
 from npu.isa.decode import decode
 from npu.isa.disassemble import disassemble
 from npu.isa.encode import encode
-from npu.isa.operations import AccumulatorFormat, Block, KernelWindow, Stop, Traversal, Upscale
+from npu.isa.operations import Block, KernelWindow, Stop, Traversal, Upscale
 from npu.isa.payload import (
     Configuration,
     build_payload,
@@ -37,6 +37,7 @@ from npu.isa.weight_stream.order import WeightOrder
 
 from tests.npu.isa.test_payload import HEAD, STOP, second_format
 from tests.npu.isa.weight_stream.test_decode import SEQUENCES
+from tests.support.registers import members
 from tests.support.streams import VARIANTS, random_weights
 from tests.support.timing import addition
 
@@ -214,7 +215,7 @@ def buffer_lines() -> Iterator[str]:
             work=work, ofm=(int(rng.choice([1, 9])), 17, 33), ifm_depth=int(rng.choice([1, 8, 20, 33, 70])),
             ifm_bits=int(rng.choice([8, 16, 32])), kernel=window, upscale=list(Upscale)[int(rng.integers(len(Upscale)))],
             has_lut=bool(rng.integers(2)), reads_ifm2=work is Work.ELEMENTWISE and bool(rng.integers(2)),
-            accumulator=list(AccumulatorFormat)[int(rng.integers(len(AccumulatorFormat)))],
+            accumulator=members("accumulator")[int(rng.integers(len(members("accumulator"))))],
             traversal=Traversal(int(rng.integers(2))),
         )  # fmt: skip
         blocks = [Block(*map(int, sizes)) for sizes in zip(height[::7], width[::7], depth[::7], strict=True)]

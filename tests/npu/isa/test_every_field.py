@@ -57,7 +57,11 @@ EDGES = (-1, 0, 1, 2, 3, 7, 8, 15, 16, 127, 128, 255, 256, 65_535, 65_536, 1 << 
 def _operations() -> dict[str, Operation]:
     made = convolution(8, 9, 24, 16, BLOCK, stream_bytes=640, kernel=KernelWindow(3, 3), padding=IfmPadding(1, 1, 1, 1))
     made = dataclasses.replace(made, scales=(AddressRange(1, 1024, 240),))
-    fields = {field.name: getattr(made, field.name) for field in dataclasses.fields(Convolution) if field.name != "traversal"}
+    fields = {
+        field.name: getattr(made, field.name)
+        for field in dataclasses.fields(Convolution)
+        if field.name not in ("traversal", "ifm2")
+    }
     two = dataclasses.replace(
         made, weights=(AddressRange(1, 0, 640), AddressRange(1, 640, 320)), scales=(AddressRange(1, 1024, 240),) * 2
     )

@@ -43,8 +43,8 @@ def test_a_stream_has_the_commands_of_its_family() -> None:
 
 
 def test_a_product_without_a_family_is_refused() -> None:
-    with pytest.raises(StreamError, match=r"product must be 0 \(Ethos-U55\) or 1 \(Ethos-U65\), got 2"):
-        decode_config(0x20000118)
+    with pytest.raises(StreamError, match=r"product must be 0 \(Ethos-U55\) or 1 \(Ethos-U65\) or 2 \(Ethos-U85\), got 3"):
+        decode_config(0x30000118)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -75,7 +75,7 @@ def test_the_fields_of_a_configuration_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "message"), [(0x20000008, r"product must be 0 .* got 2"), (0x00011807, r"reserved bits 25..16")]
+    ("word", "message"), [(0x30000008, r"product must be 0 .* got 3"), (0x00011807, r"reserved bits 25..16")]
 )
 def test_unknown_configurations_are_refused(word: int, message: str) -> None:
     with pytest.raises(StreamError, match=message):

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 from typing import get_args
 
 import pytest
 
 from npu.hardware.catalogue import load_variant
-from npu.isa import commands
+from npu.isa import command_maker, commands
 from npu.isa.command import Command, CommandKind
-from npu.isa.commands import COMMANDS, OPERATIONS
+from npu.isa.commands import COMMANDS
 from npu.isa.ethos_u55_u65 import ETHOS_U55_U65
-from npu.isa.operations import Dma, DmaSide, DmaStride, Operation
+from npu.isa.ethos_u85 import commands as commands_of_ethos_u85
+from npu.isa.operations import Dma, DmaSide, DmaStride, Operation, Resizing
 from npu.isa.sections import SECTIONS
 
+TABLES = (commands, commands_of_ethos_u85)
 REGISTERS = [command for command in COMMANDS if command.kind is not CommandKind.OPERATION]
 
 
@@ -30,15 +33,20 @@ def test_no_two_fields_hold_the_same_attribute() -> None:
     assert [path for path, count in held.items() if count > 1] == []
 
 
-def test_every_operation_has_one_kick_off() -> None:
-    assert sorted(command.starts.__name__ for command in OPERATIONS if command.starts) == sorted(
-        kind.__name__ for kind in get_args(Operation)
-    )
+@pytest.mark.parametrize(("table", "lacks"), [(commands, {Resizing}), (commands_of_ethos_u85, set())], ids=["u55-u65", "u85"])
+def test_every_operation_has_one_kick_off(table: ModuleType, lacks: set[type]) -> None:
+    started = [command.starts for command in table.OPERATIONS if command.starts]
+    assert len(started) == len(set(started))
+    assert set(started) == set(get_args(Operation)) - lacks
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_a_search_for_a_name_finds_its_declaration(command: Command) -> None:
-    assert Path(str(commands.__file__)).read_text().count(f'"{command.name}"') == 1
+@pytest.mark.parametrize(
+    ("table", "command"),
+    [pytest.param(table, command, id=f"{table.__name__}-{command.name}") for table in TABLES for command in table.COMMANDS],
+)
+def test_a_search_for_a_name_finds_its_declaration(table: ModuleType, command: Command) -> None:
+    declarations = [Path(str(module.__file__)).read_text().count(f'"{command.name}"') for module in (table, command_maker)]
+    assert sum(declarations) == 1
 
 
 TRANSFERS = {

@@ -12,7 +12,8 @@ from ethosu.vela.ethos_u55_regs.ethos_u55_regs import resampling_mode
 from ethosu.vela.operation import Kernel, NpuBlockType
 from ethosu.vela.shape4d import Shape4D
 
-from npu.hardware.catalogue import list_variants, load_variant
+from npu.compiler.targets import compiler_targets
+from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Variant
 from npu.isa.operations import AccumulatorFormat, Block, KernelWindow, ShramLayout, Traversal, Upscale
 from npu.isa.shram import BufferProblem, Work, buffer_banks, buffer_rule, buffers_of, shram_layout
@@ -53,7 +54,7 @@ UPSCALES = {
 }
 
 
-@pytest.mark.parametrize("target", list_variants())
+@pytest.mark.parametrize("target", compiler_targets())
 def test_layouts_are_those_of_vela(target: str) -> None:
     """Operations and blocks at random, many of which do not fit."""
     rng, variant, arch = np.random.default_rng(7), load_variant(target), create_default_arch(Accelerator(target))

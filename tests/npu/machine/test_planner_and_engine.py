@@ -50,7 +50,10 @@ from sim.timing.kernels.rows import TIMED_FETCH
 from sim.timing.preparation import engine_rows
 from sim.timing.stream_rows import stream_rows
 
+from tests.support.registers import modes
+
 TARGETS = ("ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512")
+MODES = modes("NPU_OP_ELEMENTWISE")
 ADDRESS = 4096
 """A multiple of any beat: where the planner takes maps to begin."""
 CACHE = 2
@@ -137,7 +140,7 @@ def random_operation(rng: np.random.Generator, variant: Variant) -> tuple[Kernel
 def random_elementwise(
     rng: np.random.Generator, common: dict[str, Any], shape: tuple[int, int, int], element: ElementType, result: ElementType
 ) -> tuple[KernelOperation, str]:
-    mode = ElementwiseMode(int(rng.integers(len(ElementwiseMode))))
+    mode = MODES[int(rng.integers(len(MODES)))]
     scaling = OperandScaling(int(rng.integers(3)))
     ifm = random_map(rng, shape, element, CACHE)
     height, width, depth = (1 if rng.integers(4) == 0 else extent for extent in shape)

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import npu
+from npu.compiler.targets import compiler_targets
 from npu.graph.attributes import Conv2DOptions, Padding
 from npu.graph.dtype import DType
-from npu.hardware.catalogue import list_variants, load_variant
+from npu.hardware.catalogue import load_variant
 from npu.isa.decode import decode
 from npu.isa.decoded import Decoded
 from npu.isa.operations import KernelOperation, WeightedOperation
@@ -22,7 +23,7 @@ from sim.container import CompiledFile, jobs_of
 from tests.support.builder import ModelBuilder
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-TARGETS = [*list_variants(), "examples/small-sram"]
+TARGETS = [*compiler_targets(), "examples/small-sram"]
 
 
 def parts(owners: tuple[int, ...], operations: tuple[Decoded, ...]) -> list[list[int]]:

@@ -41,6 +41,7 @@ from sim.memory import NpuMemory, feature_map_ranges
 from tests.naive.operations import run_operation
 from tests.support.guard import guarded
 from tests.support.machine import ARENA_BYTES, SHRAM, TIERS, Workbench
+from tests.support.registers import members, modes
 from tests.support.shared import shared_models
 from tests.support.vela import compile_with_vela, only_job
 
@@ -283,14 +284,14 @@ def vectors(bench: Workbench, element: ElementType, second_depth: int = 32) -> t
     return operation, memory
 
 
-@pytest.mark.parametrize("mode", ElementwiseMode)
+@pytest.mark.parametrize("mode", modes("NPU_OP_ELEMENTWISE"))
 @pytest.mark.parametrize("element", [INT8, INT16, INT32], ids=str)
 def test_elementwise_operations_of_edge_values_are_exact_in_the_compiled_loop(
     element: ElementType, mode: ElementwiseMode
 ) -> None:
     if mode in (ElementwiseMode.SHL, ElementwiseMode.SHR, ElementwiseMode.CLZ) and element is not INT32:
         return
-    for seed, rounding in enumerate((*Rounding, *Rounding)):
+    for seed, rounding in enumerate(members("rounding") * 2):
         bench = Workbench(seed, plain=True)
         operation, memory = vectors(bench, element, second_depth=1 if seed >= 3 else 32)
         shift = bench.choose(0, 1, 30, 31, 32, 40, 62)

@@ -16,8 +16,9 @@ import pytest
 import npu
 from npu.api import disassemble
 from npu.api import verify as verify_file
+from npu.compiler.targets import compiler_targets
 from npu.errors import SimulationError, UserError
-from npu.hardware.catalogue import list_variants, load_variant
+from npu.hardware.catalogue import load_variant
 from npu.isa.decode import decode
 from npu.isa.decoded import Decoded
 from npu.isa.disassemble import assemble as assemble_words
@@ -54,7 +55,7 @@ from tests.support.vela import compile_with_vela
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits.tflite"
 TARGET = "ethos-u55-128"
-TARGETS = list_variants()
+TARGETS = compiler_targets()
 SMALL_MODELS = [
     name
     for name in (

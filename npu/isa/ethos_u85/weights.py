@@ -1,0 +1,121 @@
+"""Compressed weights of Ethos-U85: the order of each stream, and the fast format.
+
+The order and the fast format are those of Vela 5.2's streams, whose networks give the results of the reference kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.errors import StreamError
+from npu.hardware.variant import Accelerator
+from npu.isa.family import WeightUse
+from npu.isa.operations import Traversal, WeightDecoder
+from npu.isa.weight_stream.decode import decode_symbols
+from npu.isa.weight_stream.kernels.order_ethos_u85 import ORDER, restore
+from npu.isa.weight_stream.order import WeightShape, check_padding
+from npu.machine.rules import sub_kernel
+
+_MOST_WEIGHTS = 1 << 31
+_NOTHING = np.empty(1, np.int16)
+_SMALL_ARRAY = 256
+"""MACs per cycle up to which arrays have depthwise streams without zeros behind 8-bit weights, and shallow blocks."""
+_MIDDLE_ARRAY = 512
+_FAST_HEADER_BYTES = 32
+_FAST_LUT_AT, _FAST_LUT_BITS, _FAST_LUT_ENTRIES = 112, 9, 16
+_FAST_ADJUST_BYTE = 13
+
+
+def decode(
+    accelerator: Accelerator, use: WeightUse, shape: WeightShape, streams: Sequence[npt.NDArray[np.uint8]]
+) -> npt.NDArray[np.int16]:
+    """Weights (O, KH, KW, I), int16, I = 1 for depthwise, from the streams. Raises StreamError."""
+    if min(shape) < 1 or shape[0] * shape[1] * shape[2] * shape[3] >= _MOST_WEIGHTS:
+        raise StreamError(f"weights: shape must be positive and below 2**31 elements, got {shape}")
+    orders = [_order(accelerator, use, shape, stream) for stream in range(accelerator.weight_decoders)]
+    counts = [restore(_NOTHING, _NOTHING, order, True)[0] for order in orders]
+    if max(counts) >= _MOST_WEIGHTS:
+        raise StreamError(f"weights: a stream must have less than 2**31 symbols, got {max(counts)}")
+    if use.decoder is WeightDecoder.FAST:
+        symbols = _fast_symbols(streams[0], counts, use, orders)
+    else:
+        symbols = [decode_symbols(data, count) for data, count in zip(streams, counts, strict=True)]
+    weights = np.zeros(shape[0] * shape[1] * shape[2] * shape[3], np.int16)
+    for own, order in zip(symbols, orders, strict=True):
+        _, stray = restore(own, weights, order, False)
+        check_padding(stray, int(own[stray]))
+    return weights.reshape(shape)
+
+
+def _order(accelerator: Accelerator, use: WeightUse, shape: WeightShape, stream: int) -> npt.NDArray[np.void]:
+    """The `ORDER` of one stream."""
+    assert use.ublock is not None
+    macs, is_wide, is_part = accelerator.macs_per_cycle, use.ifm_bits > 8, use.traversal is Traversal.PART_KERNEL_FIRST
+    is_depth_first = not (is_part or use.is_depthwise)
+    ifm_block = 64
+    if is_part:
+        ifm_block = 16
+    elif macs <= _SMALL_ARRAY and use.ublock.depth == 16 and not use.is_sparse:
+        ifm_block = 32
+    elif is_depth_first and use.is_sparse and not is_wide:
+        ifm_block = 128
+    ifm_ublock = 8 if is_part and is_wide and not use.is_sparse else ifm_block
+    rounding = 1 if is_depth_first else 5
+    if use.is_depthwise or (is_part and (is_wide or use.is_sparse)):
+        rounding = 10
+    extra = 6
+    if macs <= _MIDDLE_ARRAY:
+        extra = 0 if macs <= _SMALL_ARRAY and not is_wide else 2
+    step = 16 if use.is_sparse else 8
+    kernel = use.kernel
+    numbers = (
+        *shape,
+        use.is_depthwise,
+        *(use.block_depth, ifm_block),
+        *(use.ublock.depth, 1 if use.is_depthwise else ifm_ublock, 1 if use.is_depthwise else step),
+        *(sub_kernel(kernel.dilation_y, is_small=False), sub_kernel(kernel.dilation_x, is_small=False)),
+        *((1, 1) if is_depth_first else (kernel.stride_y, kernel.stride_x)),
+        *(rounding, extra if use.is_depthwise else 0),
+        *(stream, accelerator.weight_decoders),
+    )
+    return np.array([numbers], ORDER)
+
+
+def _fast_symbols(
+    data: npt.NDArray[np.uint8], counts: Sequence[int], use: WeightUse, orders: Sequence[npt.NDArray[np.void]]
+) -> list[npt.NDArray[np.int16]]:
+    """The symbols of all streams of the fast format: a header of 256 bits, then indices into a small table, or bytes."""
+    if len(data) < _FAST_HEADER_BYTES:
+        raise StreamError(f"fast weights: must have a header of {_FAST_HEADER_BYTES} bytes, got {len(data)}")
+    head, body = data[:_FAST_HEADER_BYTES], data[_FAST_HEADER_BYTES:]
+    is_raw, is_small = bool(head[0] & 1), bool(head[0] & 2)
+    total = sum(counts)
+    width = 8 if is_raw else (2 if is_small else 4)
+    if len(body) * 8 < total * width:
+        raise StreamError(f"fast weights: must have {total} symbols of {width} bits, got {len(body)} bytes")
+    if is_raw:
+        adjust = int(head[_FAST_ADJUST_BYTE].view(np.int8))
+        values = body[:total].view(np.int8).astype(np.int16) - np.int16(adjust)
+    else:
+        per_byte = 8 // width
+        places = np.arange(0, 8, width, dtype=np.uint8)
+        indices = ((body[: -(-total // per_byte), None] >> places) & ((1 << width) - 1)).reshape(-1)[:total]
+        values = _fast_table(head)[indices]
+    if len(counts) == 1:
+        return [values]
+    order = orders[0][0]
+    rounding = int(order["element_rounding"])
+    chunk = int(order["ofm_ublock_depth"] * order["ifm_ublock_depth"]) * rounding // len(counts)
+    shared = values.reshape(-1, len(counts), chunk)
+    return [np.ascontiguousarray(shared[:, stream]).reshape(-1) for stream in range(len(counts))]
+
+
+def _fast_table(head: npt.NDArray[np.uint8]) -> npt.NDArray[np.int16]:
+    """The weights that indices stand for; bit 0 of an entry is the sign."""
+    number = int.from_bytes(head.tobytes(), "little") >> _FAST_LUT_AT
+    mask = (1 << _FAST_LUT_BITS) - 1
+    entries = [number >> _FAST_LUT_BITS * k & mask for k in range(_FAST_LUT_ENTRIES)]
+    return np.array([-(entry >> 1) if entry & 1 else entry >> 1 for entry in entries], np.int16)
