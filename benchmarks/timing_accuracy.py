@@ -22,7 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.calibration import Calibration, Case, leave_one_out, pin_constants, shipped
-from benchmarks.timing_page import Study, document, group_table, target_table
+from benchmarks.timing_page import Study, by_family, document, group_table, target_table
 from benchmarks.timing_records import (
     REASONS,
     RESOLUTION_CYCLES,
@@ -33,6 +33,7 @@ from benchmarks.timing_records import (
     streams_of,
     variant_of,
 )
+from benchmarks.timing_u85 import errors_by_target, leave_networks_out
 from npu.errors import UserError
 from npu.hardware.accuracy import FILE
 from sim.timing import schedule
@@ -81,10 +82,11 @@ def main(arguments: list[str]) -> int:
 
 def write(folder: Path, compared: list[Comparison], skipped: dict[str, int]) -> None:
     """The page and the table of the bands."""
-    calibration = Calibration([case_of(item) for item in compared if not item.is_inferred])
+    shared, of_u85 = by_family(compared)
+    calibration = Calibration([case_of(item) for item in shared if not item.is_inferred])
     values = shipped(calibration.cases[0].variant)
     chosen = calibration.choose(range(len(calibration.cases)))
-    study = Study(values, chosen, leave_one_out(calibration), pin_constants(calibration, values))
+    study = Study(values, chosen, leave_one_out(calibration), pin_constants(calibration, values), leave_networks_out(of_u85))
     (folder / "docs" / "timing-accuracy.md").write_text(document(compared, skipped, study))
     (folder / "configs" / FILE).write_text(bands(compared, study))
 
@@ -118,9 +120,10 @@ def bands(compared: Iterable[Comparison], study: Study) -> str:
         "source: docs/timing-accuracy.md",
         "targets:",
     ]
-    for target, errors in study.errors_by_target().items():
+    rows = [*study.left_out, *study.of_u85]
+    for target, errors in (study.errors_by_target() | errors_by_target(study.of_u85)).items():
         mean, worst = sum(errors) / len(errors), max(errors)
-        models = sum(target in row.errors for row in study.left_out)
+        models = sum(target in row.errors for row in rows)
         figures = f"mean_error_percent: {mean:.1f}, worst_error_percent: {worst:.1f}"
         lines.append(f"  {target}: {{models: {models}, measurements: {len(errors)}, {figures}}}")
     lines += ["memories:", *(f"- {memory}" for memory in memories), "kinds:", *(f"- {kind}" for kind in sorted(kinds))]

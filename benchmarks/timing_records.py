@@ -33,7 +33,7 @@ OLD_RELEASE = (3, 4, 0)
 """Releases before this one need numpy below 1.20, which needs a Python below 3.10."""
 
 REASONS = {
-    "target": "another target than the shipped ones (Ethos-U85)",
+    "target": "another target than the shipped ones",
     "compiler": "no released compiler version named",
     "cycles": "no cycle count of a simulated platform",
     "model": "model not in the folder",
@@ -57,13 +57,23 @@ ADAPTER_FIELDS = {
     "BWCAP": "beats_per_window",
 }
 
-ADAPTERS = {"ethos-u55": "u55_high_end", "ethos-u65": "u65_high_end"}
-"""Name of the adapters that the shipped systems of a family carry."""
+ADAPTERS = {
+    "Ethos_U55_High_End_Embedded": "u55_high_end",
+    "Ethos_U65_High_End": "u65_high_end",
+    **{f"Ethos_U85_SYS_DRAM_{size}": f"u85_sys_dram_{size.lower()}" for size in ("Low", "Mid", "High")},
+}
+"""Name of the adapters that shipped systems carry."""
+
+CONFIGURATION = {"ethos-u85": ["--config", "Arm/vela.ini", "--arena-cache-size", str(384 * 1024)]}
+"""With what the measured files of a family were compiled besides what their records say: systems of Vela's own, and a cache."""
 
 _SLOTS = 64
 """Outstanding transactions have 6 bits in an adapter's registers: 64 means 0, as many as wanted."""
 
-NUMBERS = ("active_cycles", "total_cycles", "axi0_rd_beats", "axi0_wr_beats", "axi1_rd_beats")
+NUMBERS = (
+    *("active_cycles", "total_cycles", "axi0_rd_beats", "axi0_wr_beats", "axi1_rd_beats"),
+    *("sram_rd_plus_wr_beats", "ext_rd_plus_wr_beats"),
+)
 """Fields that are whole numbers from 0 up, or missing."""
 
 COUNTS = (
@@ -72,7 +82,7 @@ COUNTS = (
 )
 """Totals that add up over jobs."""
 
-TARGET = r"ethos-u(55-(32|64|128|256)|65-(256|512))"
+TARGET = r"ethos-u(55-(32|64|128|256)|65-(256|512)|85-(128|256|512|1024|2048))"
 
 
 @dataclass(frozen=True)
@@ -118,8 +128,8 @@ class Comparison:
         if is_ideal(self.record):
             return "no memory delays"
         family, macs = self.record["accelerator"].removeprefix("ethos-").split("-")
-        if family == "u65":
-            return "U65"
+        if family != "u55":
+            return str(family.upper())
         return "U55-256" if macs == "256" else "U55-32, -64, -128"
 
 
@@ -187,12 +197,17 @@ def is_ideal(record: dict[str, Any]) -> bool:
     return adapter == "off" or adapter is False
 
 
+def system_of(record: dict[str, Any]) -> str:
+    """The shipped system of a record: names of Ethos-U85 have the size of the array behind them."""
+    return re.sub(r"^(Ethos_U85_SYS_DRAM_(?:Low|Mid|High))_\d+$", r"\1", str(record["system_config"]))
+
+
 def variant_of(record: dict[str, Any]) -> Variant:
     """The shipped target with the record's system, its adapters changed as the record says.
 
     Raises UserError, KeyError, ValueError, TypeError or AttributeError for what nothing here knows.
     """
-    system, target = record["system_config"], record["accelerator"]
+    system, target = system_of(record), record["accelerator"]
     changes = dict(record.get("timing_adapter_change") or {})
     if is_ideal(record):
         if changes:
@@ -200,7 +215,7 @@ def variant_of(record: dict[str, Any]) -> Variant:
         return load_variant(target, system=f"{system}_Ideal", memory_mode=record["memory_mode"])
     variant = load_variant(target, system=system, memory_mode=record["memory_mode"])
     adapters = dict(variant.system.adapters)
-    if (record.get("timing_adapter") or ADAPTERS[target[:9]]) != ADAPTERS[target[:9]]:
+    if (record.get("timing_adapter") or ADAPTERS[system]) != ADAPTERS[system]:
         raise ValueError("adapters that no shipped system has")
     for key, value in changes.items():
         side, _, field = key.partition("_")
@@ -225,7 +240,8 @@ def compile_model(record: dict[str, Any], model: Path, settings: Path | None, op
     version, target = version_of(record), record["accelerator"]
     arguments = (record.get("vela_args") or "--optimise Performance").split()
     plain = arguments == ["--optimise", "Performance"]
-    folder = options.work / version / target / record["system_config"] / record["memory_mode"]
+    system = system_of(record)
+    folder = options.work / version / target / system / record["memory_mode"]
     if not plain:
         folder /= re.sub(r"\W+", "_", " ".join(arguments))
     output = folder / f"{model.stem}_vela.tflite"
@@ -233,9 +249,10 @@ def compile_model(record: dict[str, Any], model: Path, settings: Path | None, op
     if output.exists() and all(output.stat().st_mtime >= source.stat().st_mtime for source in made_from):
         return output
     folder.mkdir(parents=True, exist_ok=True)
-    command = [str(compiler(version, options)), "--accelerator-config", target, "--system-config", record["system_config"]]
+    command = [str(compiler(version, options)), "--accelerator-config", target, "--system-config", system]
     command += ["--memory-mode", record["memory_mode"], "--output-dir", str(folder.resolve())]
-    if settings is not None and f"[System_Config.{record['system_config']}]" in settings.read_text():
+    command += CONFIGURATION.get(target[:9], [])
+    if settings is not None and f"[System_Config.{system}]" in settings.read_text():
         command += ["--config", str(settings)]
     if plain and release(version) < (3, 0, 0):
         arguments = []  # Before 3.0 there was no choice.
