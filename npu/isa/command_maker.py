@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from npu.hardware.variant import Product
 from npu.isa.command import AS_IT_IS, FLAG, MINUS_ONE, PATTERN, Command, CommandKind, Field, FieldCode
-from npu.isa.operations import Layout
+from npu.isa.operations import Dma, DmaWait, Interrupt, KernelWait, Layout, PmuMask, Stop, Traversal, Upscale
 from npu.records import dataclass
 
 _ADDRESS_BITS = 40
@@ -196,4 +196,92 @@ class CommandMaker:
             self.number("NPU_SET_OFM_HEIGHT_M1", 274, 16, "ofm.height", "OFM height, minus 1", MINUS_ONE),
             self.number("NPU_SET_OFM_WIDTH_M1", 273, 16, "ofm.width", "OFM width, minus 1", MINUS_ONE),
             self.number("NPU_SET_OFM_DEPTH_M1", 275, 16, "ofm.depth", "OFM channels, minus 1", MINUS_ONE),
+        )
+
+    def interrupts(self) -> tuple[Command, ...]:
+        """What ends a stream, and what goes on."""
+        mask = Field("mask", SIXTEEN, "mask")
+        return (
+            self.operation("NPU_OP_STOP", 0, Stop, "end the stream and raise an interrupt", mask),
+            self.operation("NPU_OP_IRQ", 1, Interrupt, "raise an interrupt and go on", mask),
+        )
+
+    def transfers_and_waits(self, transfer_bits: int, kernel_bits: int) -> tuple[Command, ...]:
+        """What starts transfers, and what waits, with fields of so many bits; the switch of the counters."""
+        return (
+            self.operation("NPU_OP_DMA_START", 16, Dma, "start a transfer"),
+            self.operation(
+                "NPU_OP_DMA_WAIT",
+                17,
+                DmaWait,
+                "block until few enough transfers are unfinished",
+                Field("outstanding", bits(0, transfer_bits - 1), "outstanding"),
+            ),
+            self.operation(
+                "NPU_OP_KERNEL_WAIT",
+                18,
+                KernelWait,
+                "block until few enough kernels are unfinished",
+                Field("outstanding", bits(0, kernel_bits - 1), "outstanding"),
+            ),
+            self.operation(
+                "NPU_OP_PMU_MASK",
+                19,
+                PmuMask,
+                "switch the performance counters on or off",
+                Field("enable", bits(0, 0), "enable"),
+            ),
+        )
+
+    def limits_of_activation(self) -> tuple[Command, ...]:
+        """Clamps."""
+        pattern = "16-bit pattern, signed if the OFM is signed"
+        return (
+            self.number("NPU_SET_ACTIVATION_MIN", 294, 16, "activation.minimum", f"lower clamp; {pattern}", PATTERN),
+            self.number("NPU_SET_ACTIVATION_MAX", 295, 16, "activation.maximum", f"upper clamp; {pattern}", PATTERN),
+        )
+
+    def block(self, height_bits: int, width_bits: int, depth_bits: int) -> tuple[Command, ...]:
+        """That of the OFM, with registers of so many bits."""
+        depth = "block depth, minus 1; sets the order of the weights"
+        return (
+            self.number("NPU_SET_OFM_BLK_HEIGHT_M1", 278, height_bits, "block.height", "block height, minus 1", MINUS_ONE),
+            self.number("NPU_SET_OFM_BLK_WIDTH_M1", 277, width_bits, "block.width", "block width, minus 1", MINUS_ONE),
+            self.number("NPU_SET_OFM_BLK_DEPTH_M1", 279, depth_bits, "block.depth", depth, MINUS_ONE),
+        )
+
+    def upscale_and_padding(self) -> tuple[Command, ...]:
+        """What is around and between the elements of an IFM."""
+        return (
+            self.register(
+                "NPU_SET_IFM_UPSCALE",
+                263,
+                "what is inserted between elements",
+                Field("mode", bits(0, 1), "upscale", enum=Upscale),
+            ),
+            self.number("NPU_SET_IFM_PAD_TOP", 256, 7, "padding.top", "rows of padding above"),
+            self.number("NPU_SET_IFM_PAD_LEFT", 257, 7, "padding.left", "columns of padding on the left"),
+            self.number("NPU_SET_IFM_PAD_BOTTOM", 259, 8, "padding.bottom", "rows of padding below", maximum=128),
+            self.number("NPU_SET_IFM_PAD_RIGHT", 258, 8, "padding.right", "columns of padding on the right", maximum=128),
+        )
+
+    def extent_of_kernel(self) -> tuple[Command, ...]:
+        """Of the kernel, dilated; of a resize, of the IFM."""
+        return tuple(
+            self.number(name, opcode, 16, f"kernel.dilated_{axis}", f"dilated kernel {axis}, minus 1", MINUS_ONE)
+            for name, opcode, axis in (("NPU_SET_KERNEL_HEIGHT_M1", 289, "height"), ("NPU_SET_KERNEL_WIDTH_M1", 288, "width"))
+        )
+
+    def stride_of_kernel(self) -> Command:
+        """Strides, dilations, and the order of the weights."""
+        return self.register(
+            "NPU_SET_KERNEL_STRIDE",
+            290,
+            "strides, dilations and order of the weights",
+            Field("stride_x_m1", (0, 6), "kernel.stride_x", "horizontal stride, minus 1", MINUS_ONE),
+            Field("stride_y_m1", (1, 9), "kernel.stride_y", "vertical stride, minus 1", MINUS_ONE),
+            Field("traversal", (2,), "traversal", "convolution only", enum=Traversal),
+            Field("dilation_x_m1", (3,), "kernel.dilation_x", "horizontal dilation, minus 1", MINUS_ONE),
+            Field("dilation_y_m1", (4,), "kernel.dilation_y", "vertical dilation, minus 1", MINUS_ONE),
+            Field("decomposition", (5,), "has_4x4_sub_kernels", "size of sub-kernels", FLAG, Decomposition),
         )

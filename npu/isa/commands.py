@@ -14,7 +14,6 @@ from npu.isa.command_maker import (
     REGION,
     SIXTEEN,
     CommandMaker,
-    Decomposition,
     DmaTarget,
     Precision,
     ScaleMode,
@@ -28,21 +27,13 @@ from npu.isa.operations import (
     ClipRange,
     Convolution,
     DepthwiseConvolution,
-    Dma,
     DmaStride,
-    DmaWait,
     Elementwise,
     ElementwiseMode,
-    Interrupt,
-    KernelWait,
     OperandScaling,
-    PmuMask,
     Pooling,
     PoolingMode,
     Rounding,
-    Stop,
-    Traversal,
-    Upscale,
 )
 
 
@@ -83,8 +74,7 @@ _SCALE_LENGTH_BITS = 20
 
 
 OPERATIONS = (
-    _make.operation("NPU_OP_STOP", 0, Stop, "end the stream and raise an interrupt", Field("mask", SIXTEEN, "mask")),
-    _make.operation("NPU_OP_IRQ", 1, Interrupt, "raise an interrupt and go on", Field("mask", SIXTEEN, "mask")),
+    *_make.interrupts(),
     _make.operation("NPU_OP_CONV", 2, Convolution, "convolution"),
     _make.operation("NPU_OP_DEPTHWISE", 3, DepthwiseConvolution, "depthwise convolution"),
     _make.operation(
@@ -97,28 +87,7 @@ OPERATIONS = (
         "elementwise",
         Field("mode", SIXTEEN, "mode", enum=ElementwiseMode, maximum=ElementwiseMode.SHL),
     ),
-    _make.operation("NPU_OP_DMA_START", 16, Dma, "start a transfer"),
-    _make.operation(
-        "NPU_OP_DMA_WAIT",
-        17,
-        DmaWait,
-        "block until few enough transfers are unfinished",
-        Field("outstanding", bits(0, 3), "outstanding"),
-    ),
-    _make.operation(
-        "NPU_OP_KERNEL_WAIT",
-        18,
-        KernelWait,
-        "block until few enough kernels are unfinished",
-        Field("outstanding", bits(0, 1), "outstanding"),
-    ),
-    _make.operation(
-        "NPU_OP_PMU_MASK",
-        19,
-        PmuMask,
-        "switch the performance counters on or off",
-        Field("enable", bits(0, 0), "enable"),
-    ),
+    *_make.transfers_and_waits(4, 2),
 )
 """The kick-offs. A field without an operation that has its attribute is written as 0."""
 
@@ -171,27 +140,8 @@ OUTPUT = (
         Field("function", bits(0, 4), "activation.function", enum=ActivationFunction),
         Field("clip_range", bits(12, 14), "activation.clip_range", enum=ClipRange, maximum=ClipRange.FORCE_INT16),
     ),
-    _make.number(
-        "NPU_SET_ACTIVATION_MIN",
-        294,
-        16,
-        "activation.minimum",
-        "lower clamp; 16-bit pattern, signed if the OFM is signed",
-        PATTERN,
-    ),
-    _make.number(
-        "NPU_SET_ACTIVATION_MAX",
-        295,
-        16,
-        "activation.maximum",
-        "upper clamp; 16-bit pattern, signed if the OFM is signed",
-        PATTERN,
-    ),
-    _make.number("NPU_SET_OFM_BLK_HEIGHT_M1", 278, 5, "block.height", "block height, minus 1", MINUS_ONE),
-    _make.number("NPU_SET_OFM_BLK_WIDTH_M1", 277, 6, "block.width", "block width, minus 1", MINUS_ONE),
-    _make.number(
-        "NPU_SET_OFM_BLK_DEPTH_M1", 279, 7, "block.depth", "block depth, minus 1; sets the order of the weights", MINUS_ONE
-    ),
+    *_make.limits_of_activation(),
+    *_make.block(5, 6, 7),
     _make.number("NPU_SET_IFM_IB_END", 269, 6, "shram.ifm_end", "end of the IFM buffers, in SHRAM banks"),
     _make.number("NPU_SET_AB_START", 301, 6, "shram.accumulator_start", "start of the accumulator buffers, in SHRAM banks"),
     _make.register(
@@ -204,29 +154,9 @@ OUTPUT = (
 )
 
 WINDOW = (
-    _make.register(
-        "NPU_SET_IFM_UPSCALE",
-        263,
-        "what is inserted between elements",
-        Field("mode", bits(0, 1), "upscale", enum=Upscale),
-    ),
-    _make.number("NPU_SET_IFM_PAD_TOP", 256, 7, "padding.top", "rows of padding above"),
-    _make.number("NPU_SET_IFM_PAD_LEFT", 257, 7, "padding.left", "columns of padding on the left"),
-    _make.number("NPU_SET_IFM_PAD_BOTTOM", 259, 8, "padding.bottom", "rows of padding below", maximum=128),
-    _make.number("NPU_SET_IFM_PAD_RIGHT", 258, 8, "padding.right", "columns of padding on the right", maximum=128),
-    _make.number("NPU_SET_KERNEL_HEIGHT_M1", 289, 16, "kernel.dilated_height", "dilated kernel height, minus 1", MINUS_ONE),
-    _make.number("NPU_SET_KERNEL_WIDTH_M1", 288, 16, "kernel.dilated_width", "dilated kernel width, minus 1", MINUS_ONE),
-    _make.register(
-        "NPU_SET_KERNEL_STRIDE",
-        290,
-        "strides, dilations and order of the weights",
-        Field("stride_x_m1", (0, 6), "kernel.stride_x", "horizontal stride, minus 1", MINUS_ONE),
-        Field("stride_y_m1", (1, 9), "kernel.stride_y", "vertical stride, minus 1", MINUS_ONE),
-        Field("traversal", (2,), "traversal", "convolution only", enum=Traversal),
-        Field("dilation_x_m1", (3,), "kernel.dilation_x", "horizontal dilation, minus 1", MINUS_ONE),
-        Field("dilation_y_m1", (4,), "kernel.dilation_y", "vertical dilation, minus 1", MINUS_ONE),
-        Field("decomposition", (5,), "has_4x4_sub_kernels", "size of sub-kernels", FLAG, Decomposition),
-    ),
+    *_make.upscale_and_padding(),
+    *_make.extent_of_kernel(),
+    _make.stride_of_kernel(),
 )
 
 WEIGHTS = (

@@ -11,12 +11,11 @@ from enum import IntEnum
 from typing import Any
 
 from npu.hardware.variant import Product
-from npu.isa.command import ELEMENT_BITS, FLAG, MINUS_ONE, PATTERN, Command, Field, FieldCode
+from npu.isa.command import ELEMENT_BITS, FLAG, MINUS_ONE, Command, Field, FieldCode
 from npu.isa.command_maker import (
     REGION,
     SIXTEEN,
     CommandMaker,
-    Decomposition,
     DmaTarget,
     Precision,
     ScaleMode,
@@ -31,25 +30,17 @@ from npu.isa.operations import (
     ClipRange,
     Convolution,
     DepthwiseConvolution,
-    Dma,
     DmaStride,
-    DmaWait,
     Elementwise,
     ElementwiseMode,
-    Interrupt,
-    KernelWait,
     MapStorage,
     OfmReverse,
     OfmTranspose,
-    PmuMask,
     Pooling,
     PoolingMode,
     ResizeMode,
     Resizing,
     Rounding,
-    Stop,
-    Traversal,
-    Upscale,
     WeightDecoder,
 )
 
@@ -224,8 +215,7 @@ def _index_mode(holds: str) -> Field:
 
 
 OPERATIONS = (
-    _make.operation("NPU_OP_STOP", 0, Stop, "end the stream and raise an interrupt", Field("mask", SIXTEEN, "mask")),
-    _make.operation("NPU_OP_IRQ", 1, Interrupt, "raise an interrupt and go on", Field("mask", SIXTEEN, "mask")),
+    *_make.interrupts(),
     _make.operation(
         "NPU_OP_CONV",
         2,
@@ -237,28 +227,7 @@ OPERATIONS = (
     _make.operation("NPU_OP_POOL", 5, Pooling, "pooling", Field("mode", SIXTEEN, "mode", enum=PoolingMode)),
     _make.operation("NPU_OP_ELEMENTWISE", 6, Elementwise, "elementwise", Field("mode", SIXTEEN, "mode", enum=ElementwiseMode)),
     _make.operation("NPU_OP_RESIZE", 7, Resizing, "resize", Field("mode", SIXTEEN, "mode", enum=ResizeMode)),
-    _make.operation("NPU_OP_DMA_START", 16, Dma, "start a transfer"),
-    _make.operation(
-        "NPU_OP_DMA_WAIT",
-        17,
-        DmaWait,
-        "block until few enough transfers are unfinished",
-        Field("outstanding", bits(0, 1), "outstanding"),
-    ),
-    _make.operation(
-        "NPU_OP_KERNEL_WAIT",
-        18,
-        KernelWait,
-        "block until few enough kernels are unfinished",
-        Field("outstanding", bits(0, 0), "outstanding"),
-    ),
-    _make.operation(
-        "NPU_OP_PMU_MASK",
-        19,
-        PmuMask,
-        "switch the performance counters on or off",
-        Field("enable", bits(0, 0), "enable"),
-    ),
+    *_make.transfers_and_waits(2, 1),
 )
 """The kick-offs."""
 
@@ -301,27 +270,8 @@ KERNEL = (
         Field("table", bits(5, 7), "activation.table", "number of the table, in tables of its size"),
         Field("clip_range", (12,), "activation.clip_range", code=_CLIPS, enum=Clip),
     ),
-    _make.number(
-        "NPU_SET_ACTIVATION_MIN",
-        294,
-        16,
-        "activation.minimum",
-        "lower clamp; 16-bit pattern, signed if the OFM is signed",
-        PATTERN,
-    ),
-    _make.number(
-        "NPU_SET_ACTIVATION_MAX",
-        295,
-        16,
-        "activation.maximum",
-        "upper clamp; 16-bit pattern, signed if the OFM is signed",
-        PATTERN,
-    ),
-    _make.number("NPU_SET_OFM_BLK_HEIGHT_M1", 278, 7, "block.height", "block height, minus 1", MINUS_ONE),
-    _make.number("NPU_SET_OFM_BLK_WIDTH_M1", 277, 7, "block.width", "block width, minus 1", MINUS_ONE),
-    _make.number(
-        "NPU_SET_OFM_BLK_DEPTH_M1", 279, 10, "block.depth", "block depth, minus 1; sets the order of the weights", MINUS_ONE
-    ),
+    *_make.limits_of_activation(),
+    *_make.block(7, 7, 10),
     _make.register(
         "NPU_SET_ACC_FORMAT",
         292,
@@ -333,33 +283,11 @@ KERNEL = (
     ),
     _make.number("NPU_SET_BLOCKDEP", 303, 3, "blockdep", "blocks of the previous kernel that may be unfinished"),
 )
-EXTENT = (
-    _make.number("NPU_SET_KERNEL_HEIGHT_M1", 289, 16, "kernel.dilated_height", "dilated kernel height, minus 1", MINUS_ONE),
-    _make.number("NPU_SET_KERNEL_WIDTH_M1", 288, 16, "kernel.dilated_width", "dilated kernel width, minus 1", MINUS_ONE),
-)
+EXTENT = _make.extent_of_kernel()
 """Of the kernel; of the IFM of a resize."""
 WINDOW = (
-    _make.register(
-        "NPU_SET_IFM_UPSCALE",
-        263,
-        "what is inserted between elements",
-        Field("mode", bits(0, 1), "upscale", enum=Upscale),
-    ),
-    _make.number("NPU_SET_IFM_PAD_TOP", 256, 7, "padding.top", "rows of padding above"),
-    _make.number("NPU_SET_IFM_PAD_LEFT", 257, 7, "padding.left", "columns of padding on the left"),
-    _make.number("NPU_SET_IFM_PAD_BOTTOM", 259, 8, "padding.bottom", "rows of padding below", maximum=128),
-    _make.number("NPU_SET_IFM_PAD_RIGHT", 258, 8, "padding.right", "columns of padding on the right", maximum=128),
-    _make.register(
-        "NPU_SET_KERNEL_STRIDE",
-        290,
-        "strides, dilations and order of the weights",
-        Field("stride_x_m1", (0, 6), "kernel.stride_x", "horizontal stride, minus 1", MINUS_ONE),
-        Field("stride_y_m1", (1, 9), "kernel.stride_y", "vertical stride, minus 1", MINUS_ONE),
-        Field("traversal", (2,), "traversal", "convolution only", enum=Traversal),
-        Field("dilation_x_m1", (3,), "kernel.dilation_x", "horizontal dilation, minus 1", MINUS_ONE),
-        Field("dilation_y_m1", (4,), "kernel.dilation_y", "vertical dilation, minus 1", MINUS_ONE),
-        Field("decomposition", (5,), "has_4x4_sub_kernels", "size of sub-kernels", FLAG, Decomposition),
-    ),
+    *_make.upscale_and_padding(),
+    _make.stride_of_kernel(),
 )
 WEIGHTS = (
     _make.register(
