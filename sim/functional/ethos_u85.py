@@ -230,13 +230,7 @@ def _largest(operation: Pooling, values: Cube) -> Cube:
         is_larger = values[rows, columns] > best
         best[is_larger] = values[rows, columns][is_larger]
         place[is_larger] = number
-    scale = _ofm_scale(operation)
-    if (scale.scale, scale.shift) != (1, _INDEX_SHIFT):
-        raise SimulationError(f"ARGMAX: the scale of the OFM must be 1 >> {_INDEX_SHIFT}, got {scale.scale} >> {scale.shift}")
     return place
-
-
-_INDEX_SHIFT = 16
 
 
 def _elementwise(operation: Elementwise, memory: NpuMemory) -> Cube:

@@ -46,6 +46,7 @@ KINDS: Mapping[str, Kind] = {
         "TFLite files, plain and compiled: fields of tensors, operators, graphs and metadata through the schema, and bytes",
     ),
     "streams": Kind("tests.fuzz.streams:case", 1500, "command streams: words, registers, addresses, waits"),
+    "ethos_u85": Kind("tests.fuzz.ethos_u85:case", 1500, "command streams of Ethos-U85 that Vela wrote: words"),
     "weights": Kind("tests.fuzz.files:weight_stream", 7_500, "weight streams: bits of valid ones, and any bytes"),
     "descriptions": Kind(
         "tests.fuzz.descriptions:case", 1500,

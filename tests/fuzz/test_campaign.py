@@ -14,7 +14,7 @@ from tests.fuzz.trouble import HUNGER
 
 FIRST = 450
 """Some cases before those of the next target, most behind them."""
-CASES = {"models": 120, "streams": 150, "weights": 1500, "descriptions": 60, "files": 40, "options": 120}
+CASES = {"models": 120, "streams": 150, "ethos_u85": 150, "weights": 1500, "descriptions": 60, "files": 40, "options": 120}
 
 
 @pytest.mark.parametrize("kind", KINDS)

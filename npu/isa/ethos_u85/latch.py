@@ -74,13 +74,13 @@ _ACTIVATION = itemgetter(
     *("activation.minimum", "activation.maximum", "activation.function", "activation.table", "activation.clip_range")
 )
 _TABLES = {
-    Function.LUT_U8_U8: (256, ClipRange.LIMITS),
-    Function.LUT_S8_S8: (256, ClipRange.LIMITS),
-    Function.LUT_S8_S16: (512, ClipRange.FORCE_INT8),
-    Function.LUT_S8_S32: (1024, ClipRange.FORCE_INT8),
-    Function.LUT_S16_S16: (2048, ClipRange.LIMITS),
+    Function.LUT_U8_U8: (256, 8, ClipRange.LIMITS),
+    Function.LUT_S8_S8: (256, 8, ClipRange.LIMITS),
+    Function.LUT_S8_S16: (512, 16, ClipRange.FORCE_INT8),
+    Function.LUT_S8_S32: (1024, 32, ClipRange.FORCE_INT8),
+    Function.LUT_S16_S16: (2048, 16, ClipRange.LIMITS),
 }
-"""Bytes of a table, and what values are clamped to before they are looked up."""
+"""Bytes of a table, bits of what is found there, and what values are clamped to before they are looked up."""
 _FUNCTIONS = {
     Function.NONE: ActivationFunction.NONE,
     Function.TANH: ActivationFunction.TANH,
@@ -151,7 +151,11 @@ def _activation(held: AttributeValues, ofm: FeatureMap) -> Activation:
         return activation_of(low, high, known, clip)
     if function not in _TABLES:
         raise StreamError(f"NPU_SET_ACTIVATION: function must be one that is modelled, got {function.name}")
-    size, clip_before = _TABLES[function]
+    size, bits, clip_before = _TABLES[function]
+    if bits != ofm.element.bits:
+        raise StreamError(
+            f"NPU_SET_ACTIVATION: function {function.name} must be that of an OFM of {bits} bits, got {ofm.element.bits}"
+        )
     slot = table * size // LUT_SLOT_BYTES
     if slot > ActivationFunction.LUT_7 - ActivationFunction.LUT_0:
         raise StreamError(f"NPU_SET_ACTIVATION: table {table} of {size} bytes must begin in 2048 bytes, got {table * size}")

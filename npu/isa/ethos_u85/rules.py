@@ -15,6 +15,7 @@ from npu.isa.operations import (
     ElementwiseMode,
     FeatureMap,
     KernelOperation,
+    KernelOptions,
     MapStorage,
     OfmReverse,
     OfmTranspose,
@@ -78,6 +79,7 @@ def _check_kernel_operation(operation: KernelOperation, variant: Variant) -> Non
         raise broken("OFM storage", "NONE where accumulators are kept, and only there", operation.ofm.storage.name)
     if operation.ifm.storage is MapStorage.NONE:
         raise broken("IFM storage", "not NONE, unless the operand is a number", operation.ifm.storage.name)
+    _check_accumulators(operation, options)
     _check_block(operation, options.ublock, variant)
     _check_activation(operation)
     if operation.rounding is Rounding.DOUBLE_ASYMMETRIC:
@@ -85,9 +87,27 @@ def _check_kernel_operation(operation: KernelOperation, variant: Variant) -> Non
     is_moved = options.transpose is not OfmTranspose.HWC, options.reverse is not OfmReverse.NONE
     if sum(is_moved) + (operation.ofm.storage is MapStorage.CHAINED and any(is_moved)) > 1:
         raise broken("OFM", "one of transposed, reversed and chained", (options.transpose.name, options.reverse.name))
+    if operation.ofm.storage is MapStorage.CHAINED and operation.ofm.element.bits > 32:
+        raise broken("OFM element", "of at most 32 bits in a chaining buffer", operation.ofm.element)
     is_wide = operation.ofm.element.bits == 32
     if is_wide and operation.activation.function in (ActivationFunction.TANH, ActivationFunction.SIGMOID):
         raise broken("activation function", "no TANH or SIGMOID of a 32-bit OFM", operation.activation.function.name)
+
+
+def _check_accumulators(operation: KernelOperation, options: KernelOptions) -> None:
+    """Sums stay and go on in operations with weights alone; a pooling of mode NONE scales those of IFM2."""
+    sources = {AccumulatorSource.RESET}
+    if isinstance(operation, WeightedOperation):
+        sources.add(AccumulatorSource.KEEP)
+        if isinstance(operation, Convolution) and operation.weights:
+            sources.add(AccumulatorSource.IFM2)
+    elif options.keeps_accumulators:
+        raise broken("accumulators", "kept by an operation with weights", type(operation).__name__)
+    if isinstance(operation, Pooling) and operation.mode is PoolingMode.NONE:
+        sources = {AccumulatorSource.IFM2}
+    if options.accumulator_source not in sources:
+        names = " or ".join(source.name for source in sorted(sources))
+        raise broken("accumulators", f"from {names} in this operation", options.accumulator_source.name)
 
 
 def _check_map(fm: FeatureMap, name: str, address_bits: int) -> None:
@@ -125,6 +145,8 @@ def _check_activation(operation: KernelOperation) -> None:
     activation, element = operation.activation, operation.ofm.element
     check_pattern(activation.minimum, element, "activation minimum")
     check_pattern(activation.maximum, element, "activation maximum")
+    if element.bits > 32 and activation.function is not ActivationFunction.NONE:
+        raise broken("activation function", f"NONE for an OFM of {element.bits} bits", activation.function.name)
 
 
 def _check_weights(operation: WeightedOperation, variant: Variant) -> None:
@@ -150,6 +172,15 @@ def _check_pooling(operation: Pooling) -> None:
     ifm, ofm = operation.ifm, operation.ofm
     if operation.mode is not PoolingMode.REDUCE_SUM and ifm.depth != ofm.depth:
         raise broken("IFM depth", f"the OFM depth {ofm.depth}", ifm.depth)
+    scale = operation.scale
+    if operation.mode in _INDICES and (scale is None or (scale.scale, scale.shift) != (1, _INDEX_SHIFT)):
+        got = "none" if scale is None else f"{scale.scale} >> {scale.shift}"
+        raise broken("OFM scale", f"1 >> {_INDEX_SHIFT} of {operation.mode.name}, for the place of the maximum", got)
+
+
+_INDICES = (PoolingMode.ARGMAX_X, PoolingMode.ARGMAX_Y)
+_INDEX_SHIFT = 16
+"""The place of a maximum stands above its value."""
 
 
 def _check_elementwise(operation: Elementwise) -> None:
@@ -168,8 +199,6 @@ def _check_elementwise(operation: Elementwise) -> None:
 def _check_resize(operation: Resizing) -> None:
     if operation.mode is ResizeMode.REPLICATE:
         raise broken("mode", "one that is modelled", operation.mode.name)
-    if operation.options is not None and operation.options.accumulator_source is not AccumulatorSource.RESET:
-        raise broken("accumulators", "reset for a resize", operation.options.accumulator_source.name)
     if operation.ifm.depth != operation.ofm.depth:
         raise broken("IFM depth", f"the OFM depth {operation.ofm.depth}", operation.ifm.depth)
 

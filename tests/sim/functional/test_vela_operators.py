@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -112,9 +113,17 @@ def expected_outputs(name: str, model: bytes, inputs: list[Array], compiled: byt
     return reference(model, inputs)
 
 
+Expected = Callable[[str, bytes, list[Array], bytes, str], list[Array]]
+"""Outputs by name, model, inputs, compiled file and target."""
+
+
 def check(name: str, seed: int, target: str) -> str:
     """Compile and compare one case: "npu", "cpu", "refused" by Vela or "no reference"."""
-    model, inputs = built(name, seed)
+    return outcome(name, *built(name, seed), target, expected_outputs)
+
+
+def outcome(name: str, model: bytes, inputs: list[Array], target: str, expect: Expected) -> str:
+    """`check` of a given model, by what is to be expected."""
     try:
         compiled = compile_forked(model, target)
     except RuntimeError as error:
@@ -124,14 +133,14 @@ def check(name: str, seed: int, target: str) -> str:
     if not is_compiled(read_model(compiled)):
         return "cpu"
     try:
-        expected = expected_outputs(name, model, inputs, compiled, target)
+        expected = expect(name, model, inputs, compiled, target)
     except RuntimeError as error:
         if NO_REFERENCE.get(name, "\n") not in str(error):
             raise
         return "no reference"
     for ours, theirs in zip(simulate(compiled, inputs), expected, strict=True):
         ours = signed(ours) if name in IN_INT8 else ours
-        np.testing.assert_array_equal(ours.reshape(theirs.shape), theirs, err_msg=f"{name}, seed {seed}, {target}")
+        np.testing.assert_array_equal(ours.reshape(theirs.shape), theirs, err_msg=f"{name}, {target}")
     return "npu"
 
 
