@@ -1,4 +1,4 @@
-"""Writes docs/hardware-fields.md: fields, docstrings and two examples of the records in `npu/hardware/variant.py`."""
+"""Writes docs/hardware-fields.md: fields, docstrings and examples of the records in `npu/hardware/variant.py`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from npu.hardware.catalogue import load_variant
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "hardware-fields.md"
-EXAMPLES = ("ethos-u55-128", "ethos-u65-512")
+EXAMPLES = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-512")
 SECTIONS = ("accelerator", "shram", "timing", "system", "memory_mode", "cpu")
 HEAD = """# Fields of a hardware description
 
-Every key of a description, with the values of two shipped targets; [configs/README.md](../configs/README.md) says how
+Every key of a description, with the values of three shipped targets; [configs/README.md](../configs/README.md) says how
 descriptions are put together. Sizes are height x width x depth. A field of port `axi1` has the meaning of that of `axi0`.
 
 Generated from `npu/hardware/variant.py` by `python -m tests.support.hardware_fields`; do not edit.
@@ -56,8 +56,9 @@ def _head_of(record: type) -> str:
 
 
 def _rows(key: str, shown: list[Any], documents: Mapping[tuple[str, str], str]) -> Iterator[list[str]]:
+    blank = [""] * len(shown)
     for field in dataclasses.fields(shown[0]):
-        values = [getattr(item, field.name) for item in shown]
+        values = [None if item is None else getattr(item, field.name) for item in shown]
         name = f"{key}.{field.name}"
         told = documents.get((type(shown[0]).__name__, field.name), "")
         first = values[0]
@@ -66,17 +67,20 @@ def _rows(key: str, shown: list[Any], documents: Mapping[tuple[str, str], str]) 
         elif isinstance(first, Mapping) and not dataclasses.is_dataclass(next(iter(first.values()))):
             yield [f"`{name}`", *(f"{len(value)} kinds" for value in values), told]
         elif isinstance(first, Mapping):
-            yield [f"`{name}`", "", "", told]
+            yield [f"`{name}`", *blank, told]
             for port in first:
                 inner = [value[port] for value in values]
-                yield [f"`{name}.{port.value}`", "", "", _head_of(type(inner[0]))]
+                yield [f"`{name}.{port.value}`", *blank, _head_of(type(inner[0]))]
                 yield from _rows(f"{name}.{port.value}", inner, documents if port is records.Port.AXI0 else {})
         else:
-            yield [f"`{name}`", "", "", _head_of(type(first))]
+            yield [f"`{name}`", *blank, _head_of(type(first))]
             yield from _rows(name, values, documents)
 
 
 def _text(value: Any) -> str:
+    """Of a value; nothing for a key that a target does not have."""
+    if value is None:
+        return ""
     if isinstance(value, records.Size):
         return f"{value.height} x {value.width} x {value.depth}"
     if isinstance(value, Enum):
