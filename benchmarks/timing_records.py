@@ -61,11 +61,16 @@ ADAPTERS = {
     "Ethos_U55_High_End_Embedded": "u55_high_end",
     "Ethos_U65_High_End": "u65_high_end",
     **{f"Ethos_U85_SYS_DRAM_{size}": f"u85_sys_dram_{size.lower()}" for size in ("Low", "Mid", "High")},
+    "Ethos_U85_SYS_DRAM_Mid_1024": "u85_sys_dram_mid",
 }
 """Name of the adapters that shipped systems carry."""
 
 CONFIGURATION = {"ethos-u85": ["--config", "Arm/vela.ini", "--arena-cache-size", str(384 * 1024)]}
 """With what the measured files of a family were compiled besides what their records say: systems of Vela's own, and a cache."""
+
+TWO_PORTS = "Ethos_U85_SYS_DRAM_Mid_1024"
+TWO_PORTS_INI = f"[System_Config.{TWO_PORTS}]\ninherit=System_Config.Ethos_U85_SYS_DRAM_Mid\nDram_ports_used=2\n"
+"""A system of Arm's evaluation kit that Vela does not bring."""
 
 _SLOTS = 64
 """Outstanding transactions have 6 bits in an adapter's registers: 64 means 0, as many as wanted."""
@@ -198,8 +203,10 @@ def is_ideal(record: dict[str, Any]) -> bool:
 
 
 def system_of(record: dict[str, Any]) -> str:
-    """The shipped system of a record: names of Ethos-U85 have the size of the array behind them."""
-    return re.sub(r"^(Ethos_U85_SYS_DRAM_(?:Low|Mid|High))_\d+$", r"\1", str(record["system_config"]))
+    """The shipped system of a record: of those with the size of an array behind the name, one is another than without it."""
+    return re.sub(
+        r"^(Ethos_U85_SYS_DRAM_(?:Mid_512|High_2048))$", lambda name: name[1].rpartition("_")[0], record["system_config"]
+    )
 
 
 def variant_of(record: dict[str, Any]) -> Variant:
@@ -252,6 +259,9 @@ def compile_model(record: dict[str, Any], model: Path, settings: Path | None, op
     command = [str(compiler(version, options)), "--accelerator-config", target, "--system-config", system]
     command += ["--memory-mode", record["memory_mode"], "--output-dir", str(folder.resolve())]
     command += CONFIGURATION.get(target[:9], [])
+    if system == TWO_PORTS:
+        (folder / "system.ini").write_text(TWO_PORTS_INI)
+        command += ["--config", str((folder / "system.ini").resolve())]
     if settings is not None and f"[System_Config.{system}]" in settings.read_text():
         command += ["--config", str(settings)]
     if plain and release(version) < (3, 0, 0):

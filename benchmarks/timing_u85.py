@@ -12,20 +12,20 @@ from npu.hardware.variant import Variant
 from sim.timing import schedule
 
 TEXT = (
-    "The constants of Ethos-U85 (`configs/base/ethos-u85.yaml`) are those of Ethos-U65 where nothing else is known, and "
-    "figures of Vela's public sources: rates of the output unit, sizes of its memories, windows of its readers. Three "
-    "are chosen from these records, from a few values each: what a decoder brings to the MAC array in a cycle (8, 16 or "
-    "32 weights of 64, 128 or 256 bits), and how many beats a memory with several ports passes in a cycle and direction "
-    "(1 or 2). For each network they were chosen anew from the records of the others; its own were predicted with these. "
-    "The rules (`docs/timing-model.md`) were written with all records in view.\n\n"
+    "The constants of Ethos-U85 (`configs/base/ethos-u85.yaml`) are those of Ethos-U65 where nothing else is known, "
+    "and figures of Vela's public sources: rates of the output unit, sizes of its memories, windows of its readers. "
+    "Three are chosen from these records, from a few values each: what a decoder brings to the MAC array in a cycle "
+    "(8, 16 or 32 weights of 64, 128 or 256 bits), and how many bytes of input and weights the core takes in (9, 18, "
+    "27 or 36; a core of Ethos-U65 takes 9). For each network they were chosen anew from the records of the others; "
+    "its own were predicted with these. The rules (`docs/timing-model.md`) were written with all records in view.\n\n"
     "What is known to be wrong: rnnoise with few outstanding reads is up to 40 % too slow. What was measured there is "
-    "what bursts of 160 bytes would take, or bursts of 128 bytes that no part of an adapter's window holds up; neither "
-    "is what its registers say, and both were left alone. Latencies of 1,000 cycles cost kws and ad up to 18 % less than "
-    "measured."
+    "what bursts of 160 bytes would take, or bursts of 128 bytes that no part of an adapter's window holds up; "
+    "neither is what its registers say, and both were left alone. Latencies of 1,000 cycles cost kws and ad up to 18 "
+    "% less than measured."
 )
 
-CHOICES = tuple(product((8, 16, 32), (64, 128, 256), (1, 2)))
-"""Weights, and bits of them, that a decoder brings in a cycle; beats in a cycle."""
+CHOICES = tuple(product((8, 16, 32), (64, 128, 256), (9, 18, 27, 36)))
+"""Weights, and bits of them, that a decoder brings in a cycle; bytes that the core takes in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class LeftOutNetwork:
 
 def with_choice(variant: Variant, choice: tuple[int, int, int]) -> Variant:
     """The variant with other constants."""
-    weights, bits, beats = choice
+    weights, bits, taken = choice
     decoders = variant.accelerator.weight_decoders
     timing = replace(
         variant.timing,
         weights_per_cycle=weights * decoders,
         weight_decode_bits_per_cycle=bits * decoders,
-        beats_per_cycle=beats,
+        core_input_bytes_per_cycle=taken,
     )
     return replace(variant, timing=timing)
 
@@ -108,7 +108,7 @@ def section(compared: Sequence[Comparison], rows: Sequence[LeftOutNetwork]) -> l
 
 def left_out_rows(rows: Iterable[LeftOutNetwork]) -> list[str]:
     """Table of networks left out."""
-    lines = ["| network left out | records | mean error | worst | weights, bits per decoder, beats |", "|---|---|---|---|---|"]
+    lines = ["| network left out | records | mean error | worst | weights, bits per decoder, bytes |", "|---|---|---|---|---|"]
     for row in rows:
         own = [error for found in row.errors.values() for error in found]
         chosen = ", ".join(map(str, row.choice))

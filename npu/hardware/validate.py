@@ -72,7 +72,6 @@ RANGES: dict[tuple[type, str], NumberRange] = {
     (Accelerator, "sram_ports"): (1, 4),
     (Accelerator, "ext_ports"): (1, 2),
     (Memory, "ports"): (1, 4),
-    (PipelineTiming, "beats_per_cycle"): (1, 4),
     (PipelineTiming, "ifm_buffer_bytes"): (0, 2**24),
     (PipelineTiming, "scale_window_bytes"): (0, 2**20),
     (PipelineTiming, "dma_window_bytes"): (0, 2**20),

@@ -195,8 +195,6 @@ class PipelineTiming:
     """Input and weights together that one core takes in per cycle; 0 = as much as the port brings."""
     ifm_buffer_bytes: int = 0
     """Memory that holds IFM blocks, as many as fit; 0: two halves of the shared buffer memory."""
-    beats_per_cycle: int = 1
-    """Beats that one direction of a memory passes in a cycle, as long as its ports are as many."""
     nhwc_operand_factor: float = 1.0
     """Output cycles of ADD and SUB with an operand in NHWC, relative to operands in NHCWB16."""
 

@@ -68,7 +68,7 @@ def _fill_port(row: np.void, variant: Variant, port: Port) -> None:
     ports = accelerator.sram_ports if port is Port.AXI0 else accelerator.ext_ports
     ports = ports if memory is None else min(memory.ports, ports)
     row["burst_bytes"] = burst_bytes(variant, port)
-    row["beat_cycles"] = variant.timing.port_beat_cycles / min(ports, variant.timing.beats_per_cycle)
+    row["beat_cycles"] = variant.timing.port_beat_cycles / ports
     burst_beats = row["burst_beats"] = float(row["burst_bytes"]) / accelerator.axi_data_bytes
     held_beats = burst_beats * variant.timing.burst_hold_fraction
     adapter = variant.system.adapters.get(port)

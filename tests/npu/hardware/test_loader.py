@@ -66,6 +66,7 @@ SYSTEMS = {
     "Ethos_U65_Client_Server": ("ethos-u65-256", 1000, 12.0),
     "Ethos_U85_SYS_DRAM_Low": ("ethos-u85-128", 500, 7.5),
     "Ethos_U85_SYS_DRAM_Mid": ("ethos-u85-512", 1000, 12.0),
+    "Ethos_U85_SYS_DRAM_Mid_1024": ("ethos-u85-1024", 1000, 12.0),
     "Ethos_U85_SYS_DRAM_High": ("ethos-u85-2048", 1000, 12.0),
 }
 MEMORY_MODES = {
@@ -138,6 +139,9 @@ def test_the_defaults_are_those_of_the_published_measurements() -> None:
     assert (u55.system.name, u55.memory_mode.name) == ("Ethos_U55_High_End_Embedded", "Shared_Sram")
     assert (u65.system.name, u65.memory_mode.name) == ("Ethos_U65_High_End", "Dedicated_Sram")
     assert u65.memory_mode.arena_cache_bytes == 384 * 1024
+    for macs, size in ((128, "Low"), (256, "Low"), (512, "Mid"), (1024, "Mid_1024"), (2048, "High")):
+        variant = load_variant(f"ethos-u85-{macs}")
+        assert (variant.system.name, variant.memory_mode.name) == (f"Ethos_U85_SYS_DRAM_{size}", "Dedicated_Sram")
     flash, dram = u55.system.adapters[Port.AXI1], u65.system.adapters[Port.AXI1]
     assert (flash.pulse_on_cycles, flash.pulse_off_cycles, flash.beats_per_window) == (320, 80, 50)
     assert (dram.pulse_on_cycles, dram.pulse_off_cycles, dram.beats_per_window) == (4000, 1000, 1172)
