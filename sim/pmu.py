@@ -1,7 +1,8 @@
-"""The performance-counter events of Ethos-U55 and -U65: names, numbers, and their values in a trace.
+"""The performance-counter events: names, numbers, and their values in a trace.
 
-`EVENTS` is the only place with the numbers: the driver's id is the position in its enumeration, the hardware code is what
-the event registers take (Ethos-U driver header).
+`EVENTS` is the only place with the numbers: the driver's id is the position in its enumeration of Ethos-U55 and Ethos-U65, the
+hardware code is what the event registers take (Ethos-U driver header). Ethos-U85 calls the ports by their memories, with the
+same codes (published readings of both counters of a port and of their sum); its driver's ids are other ones, and are left out.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from npu.hardware.variant import Product
 from npu.numerics.arrays import distinct
 from npu.records import dataclass
 from sim.timeline import TimedJob, cycles_of_job, owners_of
@@ -143,6 +145,9 @@ NOTES: Mapping[str, str] = {
 """What to know of a value that is not a count of what the model did."""
 
 
+_PORTS_OF_ETHOS_U85 = {"AXI0_": "SRAM_", "AXI1_": "EXT_"}
+"""What Ethos-U85 calls the events of a port by."""
+
 _ROUNDING = 4
 """Cycles by which the rounded parts of a unit's time may miss the total."""
 
@@ -202,7 +207,7 @@ def unit_times(trace: Trace, owners: NDArray[np.int64]) -> dict[int, tuple[UnitT
     return {owner: tuple(column) for owner, column in times.items()}
 
 
-def pmu_report(jobs: Sequence[TimedJob]) -> dict[str, Any]:
+def pmu_report(jobs: Sequence[TimedJob], product: Product = Product.ETHOS_U55) -> dict[str, Any]:
     """Counters of all jobs and of every operator that they work for, by event name, and how the units spent the jobs.
 
     `events` gives the numbers of the names, `not_modelled` the events without a value and why, `notes` what to know of a
@@ -222,7 +227,7 @@ def pmu_report(jobs: Sequence[TimedJob]) -> dict[str, Any]:
             _add_times(operator_units.setdefault(str(operator), {}), times)
             counters = job.trace.counters(np.flatnonzero(owners == operator), cycles.get(operator, 0))
             _add(operators.setdefault(str(operator), {}), counters)
-    return {
+    report = {
         "events": {event.name: {"driver_id": event.driver_id, "code": event.code} for event in EVENTS if event.name in total},
         "total": total,
         "operators": operators,
@@ -231,6 +236,19 @@ def pmu_report(jobs: Sequence[TimedJob]) -> dict[str, Any]:
         "notes": {name: text for name, text in NOTES.items() if name in total},
         "not_modelled": dict(NOT_MODELLED),
     }
+    return _of_ethos_u85(report) if product is Product.ETHOS_U85 else report
+
+
+def _of_ethos_u85(report: dict[str, Any]) -> dict[str, Any]:
+    """The report with the names of Ethos-U85, and without ids of a driver."""
+    events = {name: numbers | {"driver_id": None} for name, numbers in report["events"].items()}
+    operators = {operator: _by_memory(counters) for operator, counters in report["operators"].items()}
+    named = {part: _by_memory(report[part]) for part in ("total", "notes", "not_modelled")}
+    return report | named | {"events": _by_memory(events), "operators": operators}
+
+
+def _by_memory(by_event: Mapping[str, Any]) -> dict[str, Any]:
+    return {_PORTS_OF_ETHOS_U85.get(name[:5], name[:5]) + name[5:]: value for name, value in by_event.items()}
 
 
 def _add_times(sums: dict[str, UnitTime], times: Sequence[UnitTime]) -> None:

@@ -102,7 +102,8 @@ def pmu_text(pmu: Mapping[str, Any], width: int) -> str:
     """The performance counters, in the driver's order, and how the units spent the NPU's time."""
     table = titled({"id": "right", "code": "right", "event": "left", "value": "right"})
     for name, numbers in pmu["events"].items():
-        table.add_row(str(numbers["driver_id"]), f"{numbers['code']:#x}", name, f"{pmu['total'][name]:,}")
+        driver_id = "" if numbers["driver_id"] is None else str(numbers["driver_id"])
+        table.add_row(driver_id, f"{numbers['code']:#x}", name, f"{pmu['total'][name]:,}")
     units = [
         f"{unit['unit']:<15} {unit['active']:>12,} active + {unit['stalled']:>12,} stalled + {unit['idle']:>12,} idle "
         f"= {unit['elapsed']:>12,}"

@@ -50,7 +50,7 @@ class TimedModel:
 
     def report_with_pmu(self) -> Report:
         """The report with the performance counters of all jobs and of every source operator that runs on the NPU."""
-        content = pmu_report(self.jobs)
+        content = pmu_report(self.jobs, self.variant.accelerator.product)
         return dataclasses.replace(self.report, pmu=content)
 
     def trace(self) -> dict[str, Any]:

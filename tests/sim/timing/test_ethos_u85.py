@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from npu.api import time_model
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Variant
 from npu.isa.decode import decode
@@ -100,3 +102,16 @@ def test_a_chained_map_is_no_traffic() -> None:
         written = rows[rows["operation"] == number]["ofm_beats"].sum()
         if hasattr(operation, "ofm"):
             assert (written > 0) == operation.ofm.is_in_memory
+
+
+def test_counters_of_ports_are_called_by_their_memories(tmp_path: Path) -> None:
+    path = tmp_path / "net.tflite"
+    path.write_bytes(chained()[0])
+    report = time_model(path).report_with_pmu().pmu
+    assert report is not None
+    assert report["events"]["SRAM_RD_DATA_BEAT_RECEIVED"] == {"driver_id": None, "code": 0x82}
+    assert report["events"]["EXT_WR_DATA_BEAT_WRITTEN"] == {"driver_id": None, "code": 0x187}
+    assert report["total"]["SRAM_RD_DATA_BEAT_RECEIVED"] > 0
+    assert not [
+        name for part in ("events", "total", "notes", "not_modelled") for name in report[part] if name.startswith("AXI0")
+    ]
