@@ -17,8 +17,19 @@ from npu.errors import SimulationError
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.isa.operations import FeatureMap, Layout
+from npu.records import dataclass
 
 MAX_REGIONS = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InsideMemory:
+    """What the accelerator holds from one operation to the next: SHRAM, maps in chaining buffers, and sums. None is changed in
+    place but SHRAM."""
+
+    shram: npt.NDArray[np.uint8]
+    chained: Mapping[int, npt.NDArray[np.int64]]
+    accumulators: npt.NDArray[np.int64] | None
 
 
 class NpuMemory:
@@ -45,7 +56,7 @@ class NpuMemory:
         self.results, self.inputs = results, inputs
         self.variant = variant
         self.arithmetic = family_of(variant.accelerator.product).arithmetic
-        self.chained: dict[int, npt.NDArray[np.int64]] = {}
+        self.chained: Mapping[int, npt.NDArray[np.int64]] = {}
         """What chaining buffers hold: (height, width, depth), as the operation before has made it."""
         self.accumulators: npt.NDArray[np.int64] | None = None
         """Sums that an operation has kept for the next one."""
@@ -55,6 +66,15 @@ class NpuMemory:
         for number, data in self.regions.items():
             self.bases[number] = data.ctypes.data
         self.bases[MAX_REGIONS] = self.shram.ctypes.data + variant.shram.lut_address
+
+    def inside(self) -> InsideMemory:
+        """A copy of what the accelerator holds, beside the regions."""
+        return InsideMemory(self.shram.copy(), self.chained, self.accumulators)
+
+    def put_inside(self, held: InsideMemory) -> None:
+        """Give the accelerator what it held at another time."""
+        self.shram[...] = held.shram
+        self.chained, self.accumulators = held.chained, held.accumulators
 
     @functools.cached_property
     def shape(self) -> tuple[tuple[int, int, bool, int | None], ...]:

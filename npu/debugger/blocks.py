@@ -20,8 +20,11 @@ Regions = Mapping[int, npt.NDArray[np.uint8]]
 
 
 def block_count(operation: object) -> int:
-    """How many OFM blocks an operation has; 1 if it is no kernel operation."""
-    return math.prod(_counts(operation)) if isinstance(operation, KernelOperation) else 1
+    """How many OFM blocks an operation has; 1 if it is no kernel operation, or one whose blocks lie in memory in another order
+    or not at all."""
+    if not isinstance(operation, KernelOperation) or not operation.writes_in_order:
+        return 1
+    return math.prod(_counts(operation))
 
 
 def block_box(operation: KernelOperation, number: int) -> MapBox:

@@ -24,11 +24,11 @@ from npu.toolchain.run import Inputs
 from npu.toolchain.session import Executable, Session
 from npu.toolchain.sources import Source
 from sim.machine import Machine
-from sim.memory import NpuMemory
+from sim.memory import InsideMemory, NpuMemory
 from sim.verify.footprint import footprint
 
-_Snapshot: TypeAlias = tuple[dict[int, npt.NDArray[np.uint8]], npt.NDArray[np.uint8]]
-"""The regions and the SHRAM at some time."""
+_Snapshot: TypeAlias = tuple[dict[int, npt.NDArray[np.uint8]], InsideMemory]
+"""The regions and what the accelerator holds at some time."""
 _SNAPSHOT_BYTES = 256 << 20
 """For all snapshots of a job."""
 
@@ -121,10 +121,7 @@ class Debugger:
 
     def _load(self, regions: dict[int, npt.NDArray[np.uint8]]) -> None:
         self.memory = NpuMemory(regions, self.variant)
-        self._held: (
-            tuple[tuple[dict[int, npt.NDArray[np.uint8]], npt.NDArray[np.uint8]], dict[int, npt.NDArray[np.uint8]]] | None
-        )
-        self._held = None
+        self._held: tuple[_Snapshot, dict[int, npt.NDArray[np.uint8]]] | None = None
         self._machine.load(self._start.stream, self.memory)
         self.position = self.block = 0
         self.command: int | None = None
@@ -142,7 +139,7 @@ class Debugger:
         """Execute one operation, the rest of it where one has begun. SimulationError at the end."""
         self._leave()
         if self.position % self._interval == 0 and self.position not in self._snapshots:
-            self._snapshots[self.position] = (copied(self.memory.regions), self.memory.shram.copy())
+            self._snapshots[self.position] = (copied(self.memory.regions), self.memory.inside())
         self._machine.step()
         self.position += 1
         self._apply()
@@ -160,7 +157,7 @@ class Debugger:
             self.step()
             return
         if self._held is None:
-            before = copied(self.memory.regions), self.memory.shram.copy()
+            before = copied(self.memory.regions), self.memory.inside()
             self._machine.step()
             self._held = before, copied(self.memory.regions)
             self._put_back()
@@ -197,11 +194,11 @@ class Debugger:
     def _put_back(self) -> None:
         """The memory before the operation that is next."""
         assert self._held is not None
-        (regions, shram), _ = self._held
+        (regions, inside), _ = self._held
         for number, data in self.memory.regions.items():
             if data.flags.writeable:
                 data[...] = regions[number]
-        self.memory.shram[...] = shram
+        self.memory.put_inside(inside)
         self._machine.skip(self.position)
 
     def step_operator(self) -> None:
@@ -283,10 +280,10 @@ class Debugger:
 
     def _restore(self, position: int) -> None:
         """Go to a position that has a snapshot, or to the beginning."""
-        regions, shram = self._snapshots.get(position, (self._start.regions, None))
+        regions, inside = self._snapshots.get(position, (self._start.regions, None))
         self._load(copied(regions))
-        if shram is not None:
-            self.memory.shram[...] = shram
+        if inside is not None:
+            self.memory.put_inside(inside)
         self._machine.skip(position)
         self.position = position
         self._apply()

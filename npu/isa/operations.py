@@ -458,6 +458,14 @@ class KernelOperation:
         return replace(self.ofm, height=height, width=width, depth=depth)
 
     @property
+    def writes_in_order(self) -> bool:
+        """Whether the blocks of the OFM lie in memory as they are made, not transposed, backwards or not at all."""
+        options = self.options
+        return options is None or (
+            self.ofm.is_in_memory and options.transpose is OfmTranspose.HWC and options.reverse is OfmReverse.NONE
+        )
+
+    @property
     def maps_in_memory(self) -> dict[str, FeatureMap]:
         """The maps that lie in memory by the names of their registers, as they lie there, the OFM last."""
         read = {name: fm for name, fm in zip(("IFM", "IFM2"), self.ifms, strict=False) if fm.is_in_memory}

@@ -77,7 +77,7 @@ def _store(operation: KernelOperation, values: Cube, memory: NpuMemory) -> None:
     if ofm.storage is MapStorage.CHAINED:
         # What is chained has the type of the OFM.
         wrapped = (values - ofm.element.minimum) & ((1 << ofm.element.bits) - 1)
-        memory.chained[ofm.region] = wrapped + ofm.element.minimum
+        memory.chained = {**memory.chained, ofm.region: wrapped + ofm.element.minimum}
         return
     stored = operation.stored_ofm
     assert stored is not None

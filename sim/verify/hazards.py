@@ -21,8 +21,6 @@ from npu.isa.operations import (
     FeatureMap,
     KernelOperation,
     KernelWait,
-    OfmReverse,
-    OfmTranspose,
     Operation,
     ResizeAxis,
     Resizing,
@@ -31,6 +29,7 @@ from npu.isa.operations import (
     Upscale,
     WindowOperation,
 )
+from npu.machine.rules import deep_set_depth, widest_ifm_block
 from npu.records import dataclass
 from sim.verify.footprint import ByteSet, Footprint, MapBox, bytes_of_map, whole
 
@@ -156,13 +155,13 @@ def _block_conflicts(earlier: Decoded, later: Decoded) -> Iterator[Conflict]:
 
 def _last_written(operation: KernelOperation, count: int) -> Iterator[ByteSet]:
     """What the last blocks write, the very last first; all of an OFM that is stored in another order."""
-    stored, options = operation.stored_ofm, operation.options
+    stored = operation.stored_ofm
     if stored is None:
         return
-    if options is not None and (options.transpose is not OfmTranspose.HWC or options.reverse is not OfmReverse.NONE):
+    if operation.writes_in_order:
+        yield from (bytes_of_map(stored, box) for box in islice(_ofm_blocks(operation, is_reversed=True), count))
+    else:
         yield from [bytes_of_map(stored)] * count
-        return
-    yield from (bytes_of_map(stored, box) for box in islice(_ofm_blocks(operation, is_reversed=True), count))
 
 
 def _ofm_blocks(operation: KernelOperation, *, is_reversed: bool) -> Iterator[MapBox]:
@@ -194,11 +193,11 @@ def _input_jobs(operation: KernelOperation, fm: FeatureMap) -> Iterator[MapBox]:
 
 
 def _ifm_block_depth(operation: KernelOperation) -> int:
-    """Channels of an IFM block: 16 of 16 bits and part kernel first, else 32; of Ethos-U85 64 but for part kernel first."""
+    """Channels of an IFM block."""
     is_part_kernel = isinstance(operation, Convolution) and operation.traversal is Traversal.PART_KERNEL_FIRST
     if operation.options is not None:
-        return 16 if is_part_kernel else 64
-    return 16 if is_part_kernel or operation.ifm.element.bits == 16 else 32
+        return deep_set_depth(is_part_kernel)
+    return widest_ifm_block(operation.ifm.element.bytes, is_part_kernel)
 
 
 def _input_box(operation: KernelOperation, fm: FeatureMap, box: MapBox) -> MapBox:
