@@ -19,7 +19,7 @@ _ELEMENTWISE = {
     "ADD": {"ADD"}, "SUB": {"SUB"}, "MUL": {"MUL"}, "MIN": {"MINIMUM"}, "MAX": {"MAXIMUM"}, "LRELU": {"LEAKY_RELU"},
     "ABS": {"ABS"},
 }  # fmt: skip
-_POOLS = {PoolingMode.MAX: "MAX_POOL_2D", PoolingMode.AVERAGE: "AVERAGE_POOL_2D"}
+_POOLS = {PoolingMode.MAX: "MAX_POOL_2D", PoolingMode.AVERAGE: "AVERAGE_POOL_2D", PoolingMode.SUM: "AVERAGE_POOL_2D"}
 _SINGLE = frozenset({*WEIGHTED, "ADD", "SUB", "MUL", "MINIMUM", "MAXIMUM", "LEAKY_RELU", "ABS", "AVERAGE_POOL_2D",
                      "MAX_POOL_2D", "QUANTIZE"})  # fmt: skip
 """Operators that are one operation of the hardware: others may take several."""

@@ -91,7 +91,7 @@ def _add_job(pieces: list[Piece], decoded: tuple[Decoded, ...], index: int, memo
         elif isinstance(operation, KernelOperation):
             piece = pieces[first + owner]
             piece.operations.append(operation)
-            if isinstance(operation, WeightedOperation):
+            if isinstance(operation, WeightedOperation) and operation.weights:
                 piece.weights.append((operation, tuple(_origin(part, staged) for part in operation.weights)))
             for fm in operation.ifms_in_memory:
                 piece.reads |= memory.writers(fm) - {first + owner}

@@ -17,6 +17,7 @@ from npu.isa.operations import (
     FeatureMap,
     KernelOperation,
     Pooling,
+    Resizing,
     Stop,
     WeightedOperation,
     WindowOperation,
@@ -66,7 +67,7 @@ class _Group:
         """Whether an operation that is alike may be a part of the same operator: near, and without weights just below."""
         if position - self.last_position > _NEAR or operation.ofm.region != self.last.ofm.region:
             return False
-        if isinstance(operation, WeightedOperation):
+        if isinstance(operation, WeightedOperation) and operation.weights:
             return True
         return operation.ofm.addresses[0] == _below(self.last.ofm) and _are_rows_apart(operation.ifm, self.last.ifm)
 
@@ -164,7 +165,7 @@ def _behind(fm: FeatureMap) -> int:
 
 def _identity(operation: KernelOperation, staged: Staged) -> object:
     """What operations of one operator have in common: the same weights; without weights all but the place."""
-    if isinstance(operation, WeightedOperation):
+    if isinstance(operation, WeightedOperation) and operation.weights:
         return type(operation), operation.kernel, tuple(origin_of(weight, staged) for weight in operation.weights)
     ifm, ofm = operation.ifm, operation.ofm
     mode = operation.mode if isinstance(operation, Pooling | Elementwise) else None
@@ -197,6 +198,8 @@ def _named(group: _Group) -> StreamOperator:
         name = operation.mode.name
     elif isinstance(operation, Pooling):
         name = f"{operation.mode.name}_POOL {_window(operation)}"
+    elif isinstance(operation, Resizing):
+        name = f"RESIZE_{operation.mode.name}"
     else:
         assert isinstance(operation, WeightedOperation)
         name = f"{'CONV' if isinstance(operation, Convolution) else 'DEPTHWISE'} {_window(operation)}"

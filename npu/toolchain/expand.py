@@ -184,7 +184,7 @@ def attributes_of(operation: Operation) -> Iterator[tuple[str, str]]:
     if isinstance(operation, WindowOperation):
         kernel = operation.kernel
         yield "kernel", f"{kernel.height} x {kernel.width}, stride {kernel.stride_y} x {kernel.stride_x}"
-    if isinstance(operation, WeightedOperation):
+    if isinstance(operation, WeightedOperation) and operation.weights:
         yield "encoded weights", f"{sum(part.length_bytes for part in operation.weights):,} bytes"
 
 

@@ -118,7 +118,7 @@ def _weights(timed: TimedModel) -> Iterator[WeightSize]:
             operation = decoded.operation
             if isinstance(operation, Dma):
                 stage(operation, staged)
-            elif isinstance(operation, WeightedOperation):
+            elif isinstance(operation, WeightedOperation) and operation.weights:
                 parts = [_at_origin(part, staged) for part in (*operation.weights, *operation.scales)]
                 new = [part for part in parts if part not in seen]
                 held = sizes.setdefault(owner, [0, 0])
