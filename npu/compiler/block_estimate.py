@@ -19,13 +19,21 @@ from npu.compiler.kernels.block_estimate import BUFFER_RULE, choose
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.isa.operations import AccumulatorFormat, Block, IfmPadding, Traversal, Upscale, ifm_plane
-from npu.isa.scale_records import RECORD_BYTES
 from npu.isa.shram import BufferProblem, Work
 from npu.layouts import MapShape, dense_steps
 from npu.machine.kernels import rows as r
 from npu.machine.output_unit import element_cycles
 from npu.machine.parameters import PORT_NUMBERS, burst_bytes, machine_rows, port_rows, working_ublock
-from npu.machine.rules import ARRAY_CHANNELS, BUFFER_HALVES, ceil_div, ifm_block_depth, kernel_group, round_up, sub_kernel
+from npu.machine.rules import (
+    ARRAY_CHANNELS,
+    BUFFER_HALVES,
+    SCALE_RECORD_BYTES,
+    ceil_div,
+    ifm_block_depth,
+    kernel_group,
+    round_up,
+    sub_kernel,
+)
 from npu.memo import cached_property
 from npu.numerics.arrays import Ints
 from npu.records import dataclass, replace
@@ -111,9 +119,9 @@ class BlockProblem(BufferProblem):
         """Expected bytes of compressed weights and scale record per output channel, what fills up the stream included."""
         taps = self.kernel.height * self.kernel.width
         if self.work is Work.DEPTHWISE:
-            return float(round_up(taps, kernel_group(1))) * self.weight_bytes + RECORD_BYTES
+            return float(round_up(taps, kernel_group(1))) * self.weight_bytes + SCALE_RECORD_BYTES
         filled = -self.ifm_depth % ARRAY_CHANNELS
-        return float(taps * (self.ifm_depth * self.weight_bytes + filled * PADDING_BYTES)) + RECORD_BYTES
+        return float(taps * (self.ifm_depth * self.weight_bytes + filled * PADDING_BYTES)) + SCALE_RECORD_BYTES
 
 
 class BlockSearch:

@@ -16,9 +16,8 @@ from npu.digests import blake2b
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.isa.family import WeightUse
-from npu.isa.scale_records import RECORD_BYTES
 from npu.isa.weight_stream.encode import Encoder
-from npu.machine.rules import ARRAY_CHANNELS, kernel_group
+from npu.machine.rules import ARRAY_CHANNELS, SCALE_RECORD_BYTES, kernel_group
 from npu.records import dataclass
 
 _CODE_OVERHEAD = 1.03
@@ -199,7 +198,7 @@ class ExpectedConstants:
         if known is None:
             own = weights.values[channels]
             filled = _filled_bytes(*own.shape, is_depthwise=is_depthwise)
-            size = int(own.size * self.bytes_per_weight(weights) + filled) + len(own) * RECORD_BYTES
+            size = int(own.size * self.bytes_per_weight(weights) + filled) + len(own) * SCALE_RECORD_BYTES
             known = self._slices[key] = WeightSlice(((len(self._slices), size),), (), ())
         return known
 

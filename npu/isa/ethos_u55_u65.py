@@ -15,10 +15,11 @@ from npu.isa.commands import COMMANDS
 from npu.isa.family import Buffers, CoreConstants, Family, FamilyArithmetic, ScaleFormat, WeightFormat, WeightUse
 from npu.isa.latch import start
 from npu.isa.rules import check_operation
-from npu.isa.scale_records import RECORD_BYTES, decode_scales, decode_scales_at, encode_scales
+from npu.isa.scale_records import decode_scales, decode_scales_at, encode_scales
 from npu.isa.sections import SECTIONS
 from npu.isa.weight_stream.encode import encode_weights, stand_in
 from npu.isa.weight_stream.order import WeightOrder, WeightShape, interleave_cores
+from npu.machine.rules import SCALE_RECORD_BYTES
 
 
 def weight_order(accelerator: Accelerator, use: WeightUse, core: int) -> WeightOrder:
@@ -77,7 +78,7 @@ ETHOS_U55_U65 = Family(
             decode_scales_at,
         ),
     ),
-    scales=ScaleFormat(RECORD_BYTES, decode_scales),
+    scales=ScaleFormat(SCALE_RECORD_BYTES, decode_scales),
     # With other shifts ADD and SUB of Vela's streams differ from LiteRT.
     arithmetic=FamilyArithmetic(
         operand_shifts={8: 20, 16: 15, 32: 15},

@@ -62,8 +62,6 @@ def check_operation(operation: Operation, variant: Variant) -> None:
         check_window(operation)
     if isinstance(operation, WeightedOperation):
         _check_weights(operation, variant)
-    if isinstance(operation, DepthwiseConvolution) and operation.ifm.depth != operation.ofm.depth:
-        raise broken("IFM depth", f"the OFM depth {operation.ofm.depth}", operation.ifm.depth)
     if isinstance(operation, Pooling):
         _check_pooling(operation)
     if isinstance(operation, Elementwise):
@@ -148,6 +146,8 @@ def check_pattern(value: int, element: ElementType, name: str) -> None:
 
 def check_window(operation: WindowOperation) -> None:
     ofm = operation.ofm
+    if isinstance(operation, DepthwiseConvolution) and operation.ifm.depth != ofm.depth:
+        raise broken("IFM depth", f"the OFM depth {ofm.depth}", operation.ifm.depth)
     height, width = ifm_plane(ofm.height, ofm.width, operation.kernel, operation.padding, operation.upscale)
     rule = "what OFM, kernel and padding imply: {}"
     if operation.ifm.height != height:

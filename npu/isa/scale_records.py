@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from npu.errors import StreamError
 from npu.isa.weight_stream.kernels.records import BIAS_BYTES, RECORDS, SHIFT_BYTE, decode_records
-from npu.isa.weight_stream.kernels.records import RECORD_BYTES as RECORD_BYTES
+from npu.machine.rules import SCALE_RECORD_BYTES
 from npu.numerics.arrays import Ints
 
 RecordPlace = tuple[int, int, int, int]
@@ -26,7 +26,7 @@ def encode_scales(biases: npt.ArrayLike, scales: npt.ArrayLike, shifts: npt.Arra
     bias, scale, shift = (_column(name, values) for name, values in (("bias", biases), ("scale", scales), ("shift", shifts)))
     if not bias.shape == scale.shape == shift.shape:
         raise StreamError(f"scale records: arrays must be equally long, got {bias.shape}, {scale.shape}, {shift.shape}")
-    records = np.empty((len(bias), RECORD_BYTES), dtype=np.uint8)
+    records = np.empty((len(bias), SCALE_RECORD_BYTES), dtype=np.uint8)
     records[:, :BIAS_BYTES] = bias.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :BIAS_BYTES]
     records[:, BIAS_BYTES:SHIFT_BYTE] = scale.astype("<u4").view(np.uint8).reshape(-1, 4)
     records[:, SHIFT_BYTE] = shift
@@ -35,8 +35,8 @@ def encode_scales(biases: npt.ArrayLike, scales: npt.ArrayLike, shifts: npt.Arra
 
 def decode_scales(data: bytes | npt.NDArray[np.uint8], count: int, _ifm_bits: int = 8) -> tuple[Ints, Ints, Ints]:
     """Biases, scales and shifts, int64 of shape (count,), of the first `count` records of `data`; the same for every IFM."""
-    if not 0 <= count <= len(data) // RECORD_BYTES:
-        raise StreamError(f"scale records: {len(data)} bytes must hold {count} records of {RECORD_BYTES} bytes")
+    if not 0 <= count <= len(data) // SCALE_RECORD_BYTES:
+        raise StreamError(f"scale records: {len(data)} bytes must hold {count} records of {SCALE_RECORD_BYTES} bytes")
     records = np.frombuffer(data, dtype=np.uint8)
     return decode_scales_at([(records.ctypes.data, count, 0, 1)], count)
 

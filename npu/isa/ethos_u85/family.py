@@ -22,7 +22,7 @@ from npu.isa.ethos_u85.commands import (
     WINDOW,
 )
 from npu.isa.ethos_u85.latch import start
-from npu.isa.ethos_u85.scale_records import RECORD_BYTES, decode_scales
+from npu.isa.ethos_u85.scale_records import decode_scales
 from npu.isa.ethos_u85.weights import decode
 from npu.isa.family import Family, FamilyArithmetic, RegisterSection, ScaleFormat, WeightFormat
 from npu.isa.operations import (
@@ -37,6 +37,7 @@ from npu.isa.operations import (
     WindowOperation,
 )
 from npu.isa.shram import LUT_SLOT_BYTES
+from npu.machine.rules import SCALE_RECORD_BYTES
 
 
 def _has_weights(operation: WeightedOperation) -> bool:
@@ -99,7 +100,7 @@ ETHOS_U85 = Family(
     check=None,
     buffers=None,
     weights=WeightFormat(decode),
-    scales=ScaleFormat(RECORD_BYTES, decode_scales),
+    scales=ScaleFormat(SCALE_RECORD_BYTES, decode_scales),
     arithmetic=FamilyArithmetic(operand_shifts={}, unscaled_bits=32, table_slot_bytes=LUT_SLOT_BYTES),
     has_fixed_places=False,
 )

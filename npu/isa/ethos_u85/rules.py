@@ -8,7 +8,6 @@ from npu.isa.operations import (
     ActivationFunction,
     Block,
     Convolution,
-    DepthwiseConvolution,
     Dma,
     DmaSide,
     Elementwise,
@@ -54,8 +53,6 @@ def check_operation(operation: Operation, variant: Variant) -> None:
         check_window(operation)
     if isinstance(operation, WeightedOperation):
         _check_weights(operation, variant)
-    if isinstance(operation, DepthwiseConvolution) and operation.ifm.depth != operation.ofm.depth:
-        raise broken("IFM depth", f"the OFM depth {operation.ofm.depth}", operation.ifm.depth)
     if isinstance(operation, Pooling):
         _check_pooling(operation)
     if isinstance(operation, Elementwise):

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.errors import StreamError
+from npu.machine.rules import SCALE_RECORD_BYTES
 from npu.numerics.arrays import Ints
 
-RECORD_BYTES = 10
 _SHIFT_BYTE = 8
 _BIAS_BYTES = {8: 4, 16: 6}
 _LARGEST_SHIFT = 63
@@ -20,9 +20,9 @@ _LARGEST_SHIFT = 63
 
 def decode_scales(data: npt.NDArray[np.uint8], count: int, ifm_bits: int) -> tuple[Ints, Ints, Ints]:
     """Biases, scales and shifts, int64 of shape (count,), of the first `count` records. StreamError if they are none."""
-    if not 0 <= count <= len(data) // RECORD_BYTES:
-        raise StreamError(f"scale records: {len(data)} bytes must hold {count} records of {RECORD_BYTES} bytes")
-    records = np.frombuffer(data, np.uint8)[: count * RECORD_BYTES].reshape(count, RECORD_BYTES)
+    if not 0 <= count <= len(data) // SCALE_RECORD_BYTES:
+        raise StreamError(f"scale records: {len(data)} bytes must hold {count} records of {SCALE_RECORD_BYTES} bytes")
+    records = np.frombuffer(data, np.uint8)[: count * SCALE_RECORD_BYTES].reshape(count, SCALE_RECORD_BYTES)
     bias_bytes = _BIAS_BYTES[ifm_bits]
     biases, scales, shifts = (
         _signed(records[:, :bias_bytes]),

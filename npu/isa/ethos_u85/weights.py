@@ -17,7 +17,7 @@ from npu.isa.operations import Traversal, WeightDecoder
 from npu.isa.weight_stream.decode import decode_symbols
 from npu.isa.weight_stream.kernels.order_ethos_u85 import ORDER, restore
 from npu.isa.weight_stream.order import WeightShape, check_padding
-from npu.machine.rules import sub_kernel
+from npu.machine.rules import deep_set_depth, sub_kernel
 
 _MOST_WEIGHTS = 1 << 31
 _NOTHING = np.empty(1, np.int16)
@@ -55,10 +55,8 @@ def _order(accelerator: Accelerator, use: WeightUse, shape: WeightShape, stream:
     assert use.ublock is not None
     macs, is_wide, is_part = accelerator.macs_per_cycle, use.ifm_bits > 8, use.traversal is Traversal.PART_KERNEL_FIRST
     is_depth_first = not (is_part or use.is_depthwise)
-    ifm_block = 64
-    if is_part:
-        ifm_block = 16
-    elif macs <= _SMALL_ARRAY and use.ublock.depth == 16 and not use.is_sparse:
+    ifm_block = deep_set_depth(is_part)
+    if not is_part and macs <= _SMALL_ARRAY and use.ublock.depth == 16 and not use.is_sparse:
         ifm_block = 32
     elif is_depth_first and use.is_sparse and not is_wide:
         ifm_block = 128
@@ -109,6 +107,8 @@ def _fast_symbols(
     order = orders[0][0]
     rounding = int(order["element_rounding"])
     chunk = int(order["ofm_ublock_depth"] * order["ifm_ublock_depth"]) * rounding // len(counts)
+    if total % (chunk * len(counts)):
+        raise StreamError(f"fast weights: must have whole groups of {chunk * len(counts)} symbols, got {total} symbols")
     shared = values.reshape(-1, len(counts), chunk)
     return [np.ascontiguousarray(shared[:, stream]).reshape(-1) for stream in range(len(counts))]
 
