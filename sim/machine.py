@@ -17,7 +17,7 @@ from npu.isa.decoded import Alike, Decoded
 from npu.isa.operations import FeatureMap, Operation
 from npu.isa.registers import registers_before
 from npu.isa.stream import CommandStream
-from sim.functional.execute import read
+from sim.functional.feature_maps import read
 from sim.functional.prepared import (
     Moved,
     PreparedStream,

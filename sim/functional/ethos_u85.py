@@ -26,7 +26,7 @@ from npu.isa.operations import (
     Resizing,
     WindowOperation,
 )
-from sim.functional.execute import Cube, finish, padded, read, write
+from sim.functional.feature_maps import Cube, finish, padded, read, write
 from sim.functional.kernels import compute, output
 from sim.functional.weights import DecodedConstants, decode_constants
 from sim.memory import NpuMemory

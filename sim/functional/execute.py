@@ -14,29 +14,38 @@ import numpy.typing as npt
 from npu.errors import SimulationError
 from npu.isa.family import FamilyArithmetic
 from npu.isa.operations import (
-    ClipRange,
     Convolution,
     DepthwiseConvolution,
     Dma,
     DmaSide,
     Elementwise,
     ElementwiseMode,
-    FeatureMap,
     KernelOperation,
     Operation,
     Pooling,
     PoolingMode,
-    Upscale,
     WindowOperation,
 )
 from sim.functional import weights as constants
-from sim.functional.kernels import compute, feature_map, output
+from sim.functional.ethos_u85 import execute_chosen
+from sim.functional.feature_maps import (
+    Cube,
+    feature_map_row,
+    finish,
+    input_zero_point,
+    is_placed,
+    padded,
+    place_row,
+    read,
+    stage_row,
+    write,
+)
+from sim.functional.kernels import compute, output
 from sim.functional.kernels import values as v
-from sim.inconsistent import inconsistent, lut_kind, output_limits
+from sim.inconsistent import inconsistent
 from sim.memory import NpuMemory
 from sim.undefined import undefined
 
-Cube = npt.NDArray[np.int64]
 _SCALAR = ((0, 0, 0, 0), 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0)
 """The `feature_map.FEATURE_MAP` of a second input that is not in memory."""
 
@@ -60,7 +69,7 @@ def execute_checked(operation: Operation, memory: NpuMemory, numbers: np.void | 
     if isinstance(operation, Dma):
         copy(operation, memory)
     elif isinstance(operation, KernelOperation) and operation.options is not None:
-        _execute_chosen(operation, memory)
+        execute_chosen(operation, memory)
     elif isinstance(operation, Convolution | DepthwiseConvolution):
         execute_convolution(operation, constants.decode_constants(operation, memory), memory)
     elif isinstance(operation, Pooling | Elementwise):
@@ -69,17 +78,11 @@ def execute_checked(operation: Operation, memory: NpuMemory, numbers: np.void | 
         v.execute(numbers, memory.bases)
 
 
-def _execute_chosen(operation: KernelOperation, memory: NpuMemory, decoded: constants.DecodedConstants | None = None) -> None:
-    from sim.functional.ethos_u85 import execute_chosen  # which starts from here
-
-    execute_chosen(operation, memory, decoded)
-
-
 def prepare(operation: Pooling | Elementwise, arithmetic: FamilyArithmetic, n: np.void) -> np.void:
     """Fill `n`, zeros: an operation as the kernel `values.execute` takes it; true for every memory of the family."""
     ifm = operation.ifm
     prepare_output(operation, arithmetic, n)
-    n["ifm"], n["ifm_region"] = _feature_map(ifm, _input_zero_point(ifm, arithmetic)), ifm.region
+    n["ifm"], n["ifm_region"] = feature_map_row(ifm, input_zero_point(ifm, arithmetic)), ifm.region
     if isinstance(operation, Pooling):
         _prepare_pooling(operation, arithmetic, n)
     else:
@@ -89,8 +92,8 @@ def prepare(operation: Pooling | Elementwise, arithmetic: FamilyArithmetic, n: n
 
 def prepare_output(operation: KernelOperation, arithmetic: FamilyArithmetic, n: np.void) -> np.void:
     """Fill in what the kernel `values.finish_sums` takes, apart from the sums and their scaling."""
-    n["ofm"], n["ofm_region"] = _feature_map(operation.ofm), operation.ofm.region
-    n["stage"] = _stage(operation, arithmetic)
+    n["ofm"], n["ofm_region"] = feature_map_row(operation.ofm), operation.ofm.region
+    n["stage"] = stage_row(operation, arithmetic)
     return n
 
 
@@ -102,14 +105,14 @@ def _prepare_pooling(operation: Pooling, arithmetic: FamilyArithmetic, n: np.voi
     divides = is_self_dividing(operation)
     window = (kernel.stride_y, kernel.stride_x, kernel.height, kernel.width)
     n["pool"] = *window, *valid, operation.mode, divides, rounding
-    n["place"], n["padded_height"], n["padded_width"] = _around(operation), height, width
+    n["place"], n["padded_height"], n["padded_width"] = place_row(operation), height, width
     is_copy = window == (1, 1, 1, 1) and operation.mode is not PoolingMode.REDUCE_SUM and operation.ifm.element.bits <= 16
     if not is_copy or not operation.padding.is_none:
         n["is_pooled"] = 1
-    if _is_placed(operation):
+    if is_placed(operation):
         n["is_placed"] = 1
     if operation.scale is not None and not divides and operation.mode is not PoolingMode.MAX:
-        n["stage"] = _stage(operation, arithmetic, (1, operation.scale.scale, operation.scale.shift, rounding))
+        n["stage"] = stage_row(operation, arithmetic, (1, operation.scale.scale, operation.scale.shift, rounding))
 
 
 def _prepare_elementwise(operation: Elementwise, arithmetic: FamilyArithmetic, n: np.void) -> None:
@@ -117,7 +120,7 @@ def _prepare_elementwise(operation: Elementwise, arithmetic: FamilyArithmetic, n
     n["is_combined"] = 1
     ifm, ifm2 = operation.ifm, operation.ifm2
     if ifm2 is not None:
-        n["ifm2"], n["ifm2_region"] = _feature_map(ifm2, _input_zero_point(ifm2, arithmetic)), ifm2.region
+        n["ifm2"], n["ifm2_region"] = feature_map_row(ifm2, input_zero_point(ifm2, arithmetic)), ifm2.region
     else:
         n["ifm2"], n["ifm2_region"] = _SCALAR, -1
         n["scalar"] = (operation.scalar or 0) - (
@@ -125,29 +128,8 @@ def _prepare_elementwise(operation: Elementwise, arithmetic: FamilyArithmetic, n
         )
 
 
-def _is_placed(operation: WindowOperation) -> bool:
-    return operation.upscale is not Upscale.NONE or not operation.padding.is_none
-
-
-def _around(operation: WindowOperation) -> tuple[int, ...]:
-    padding = operation.padding
-    return padding.top, padding.left, padding.bottom, padding.right, int(operation.upscale)
-
-
 def _padded_input(operation: WindowOperation, memory: NpuMemory) -> Cube:
-    return padded(operation, read(operation.ifm, memory, _input_zero_point(operation.ifm, memory.arithmetic)))
-
-
-def padded(operation: WindowOperation, values: Cube) -> Cube:
-    """The values of an input with what is around and between them."""
-    kernel, ifm, ofm = operation.kernel, operation.ifm, operation.ofm
-    if not _is_placed(operation):
-        return values
-    height = (ofm.height - 1) * kernel.stride_y + kernel.dilated_height
-    width = (ofm.width - 1) * kernel.stride_x + kernel.dilated_width
-    around = np.zeros((height, width, ifm.depth), np.int64)
-    feature_map.place(values, around, np.array(_around(operation), feature_map.PLACE))
-    return around
+    return padded(operation, read(operation.ifm, memory, input_zero_point(operation.ifm, memory.arithmetic)))
 
 
 def execute_convolution(
@@ -155,7 +137,7 @@ def execute_convolution(
 ) -> None:
     """Execute a convolution whose constants are decoded already."""
     if operation.options is not None:
-        _execute_chosen(operation, memory, decoded)
+        execute_chosen(operation, memory, decoded)
         return
     kernel, ofm, ifm = operation.kernel, operation.ofm, _padded_input(operation, memory)
     window = np.array((kernel.stride_y, kernel.stride_x, kernel.dilation_y, kernel.dilation_x), compute.WINDOW)
@@ -169,34 +151,6 @@ def execute_convolution(
     output.scale_channels(out, scales, shifts, np.int64(operation.rounding), np.int64(31))
     finish(operation, out, memory)
     write(ofm, out, memory)
-
-
-def finish(operation: KernelOperation, values: Cube, memory: NpuMemory) -> None:
-    """The output stage after scaling, in place."""
-    output.finish(values, np.array(_stage(operation, memory.arithmetic), output.STAGE), memory.bases[-1])
-
-
-def write(fm: FeatureMap, values: Cube, memory: NpuMemory) -> None:
-    """Store int64 (height, width, depth) as a feature map, which must have been checked."""
-    feature_map.scatter(np.array(_feature_map(fm), feature_map.FEATURE_MAP), memory.bases[fm.region], values)
-
-
-def _feature_map(fm: FeatureMap, zero_point: int = 0) -> tuple[tuple[int, ...] | int, ...]:
-    """A `feature_map.FEATURE_MAP`; `zero_point` is subtracted when it is read."""
-    tiles = (fm.addresses, fm.tile_width_0, fm.tile_height_0, fm.tile_height_1)
-    return *tiles, *fm.steps, fm.element.bytes, fm.element.is_signed, fm.height, fm.width, fm.depth, zero_point
-
-
-def read(fm: FeatureMap, memory: NpuMemory, zero_point: int = 0) -> Cube:
-    """A feature map as int64 (height, width, depth), `zero_point` subtracted; it must have been checked."""
-    out = np.empty((fm.height, fm.width, fm.depth), np.int64)
-    feature_map.gather(np.array(_feature_map(fm, zero_point), feature_map.FEATURE_MAP), memory.bases[fm.region], out)
-    return out
-
-
-def _input_zero_point(fm: FeatureMap, arithmetic: FamilyArithmetic) -> int:
-    """The zero point that applies to an input."""
-    return 0 if fm.element.bits == arithmetic.unscaled_bits else fm.zero_point
 
 
 def is_self_dividing(operation: Pooling) -> bool:
@@ -222,20 +176,6 @@ def _check_kernel(operation: KernelOperation, memory: NpuMemory) -> None:
         raise SimulationError(reason)
     if isinstance(operation, Convolution | DepthwiseConvolution):
         constants.check_constants(operation, memory)
-
-
-def _stage(
-    operation: KernelOperation, arithmetic: FamilyArithmetic, rescaling: tuple[int, int, int, int] = (0, 0, 0, 0)
-) -> tuple[int, ...]:
-    """An `output.STAGE`; `rescaling` as its last fields say."""
-    activation, ofm = operation.activation, operation.ofm
-    low, high = output_limits(operation)
-    index = activation.function.lut_index
-    kind = 0 if index is None else lut_kind(operation)
-    table = arithmetic.table_slot_bytes * (index or 0)
-    function = int(activation.function) if index is None else 0
-    is_raw = ofm.element.bits == arithmetic.unscaled_bits and activation.clip_range is ClipRange.OFM_PRECISION
-    return function, ofm.zero_point, low, high, kind, table, is_raw, *rescaling
 
 
 def combination(operation: Elementwise, arithmetic: FamilyArithmetic) -> dict[str, int]:

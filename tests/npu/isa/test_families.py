@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from npu.errors import StreamError
-from npu.hardware.catalogue import load_variant
+from npu.hardware.catalogue import list_variants, load_variant
+from npu.hardware.validate import LARGEST_BLOCK, LARGEST_BLOCKDEP
 from npu.hardware.variant import Product
 from npu.isa.decode import decode, read_commands
 from npu.isa.disassemble import assemble, disassemble
@@ -27,6 +28,22 @@ WORDS = np.array([0xFFFF0000], np.uint32)
 def test_every_product_of_a_description_has_a_family() -> None:
     assert set(FAMILIES) == set(Product)
     assert all(product in family.products for product, family in FAMILIES.items())
+
+
+@pytest.mark.parametrize("product", FAMILIES)
+def test_a_description_allows_what_the_registers_of_its_family_hold(product: Product) -> None:
+    def most(name: str) -> int:
+        return family_of(product).by_name[name].fields[0].limits(product)[1]
+
+    block = tuple(most(f"NPU_SET_OFM_BLK_{axis}_M1") + 1 for axis in ("HEIGHT", "WIDTH", "DEPTH"))
+    assert block == LARGEST_BLOCK[product]
+    assert most("NPU_SET_BLOCKDEP") == LARGEST_BLOCKDEP[product]
+
+
+@pytest.mark.parametrize("target", list_variants())
+def test_buffers_are_in_shared_banks_where_the_family_places_them(target: str) -> None:
+    variant = load_variant(target)
+    assert (variant.shram.granules is None) is (family_of(variant.accelerator.product).buffers is None)
 
 
 def test_the_payload_names_the_architecture_of_the_family(monkeypatch: pytest.MonkeyPatch) -> None:
