@@ -18,7 +18,7 @@ TEXT = (
     "(8, 16 or 32 weights of 64, 128 or 256 bits), and how many bytes of input and weights the core takes in (9, 18, "
     "27 or 36; a core of Ethos-U65 takes 9). For each network they were chosen anew from the records of the others; "
     "its own were predicted with these. The rules (`docs/timing-model.md`) were written with all records in view.\n\n"
-    "What is known to be wrong: rnnoise with few outstanding reads is up to 40 % too slow. What was measured there is "
+    "What is known to be wrong: rnnoise with few outstanding reads is much too slow, as the table says. What was measured there is "
     "what bursts of 160 bytes would take, or bursts of 128 bytes that no part of an adapter's window holds up; "
     "neither is what its registers say, and both were left alone. That half of the bytes that Vela's sources give for "
     "transfers are on their way at a time was found by kws and ad behind latencies of 500 and 1,000 cycles (18 % too "

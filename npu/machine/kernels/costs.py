@@ -32,10 +32,7 @@ def cost_fetch(row, fetch, op, ports, machine):  # type: ignore[no-untyped-def]
     row.ifm2_cycles = read_cycles(port, beats, np.ceil(beats * beat / port.burst_bytes), take)
     size, port = float(fetch.stream_bytes), ports[op.weight_port]
     row.stream_beats = size / beat
-    bursts = size / port.burst_bytes
-    if machine.ifm_buffer_bytes == 0:
-        bursts = np.ceil(bursts)
-    row.stream_cycles = read_cycles(port, size / beat, bursts, take)
+    row.stream_cycles = read_cycles(port, size / beat, np.ceil(size / port.burst_bytes), take)
     # No more than the window can be in flight: one window per latency.
     row.stream_delay = size * port.read.latency / machine.weight_window_bytes
     row.decode_cycles = size / machine.decode_bytes_per_cycle
