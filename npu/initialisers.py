@@ -173,22 +173,6 @@ def fill_11(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10):
     put_10(self, f10)
 
 
-def fill_12_checked(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11):
-    put_0(self, f0)
-    put_1(self, f1)
-    put_2(self, f2)
-    put_3(self, f3)
-    put_4(self, f4)
-    put_5(self, f5)
-    put_6(self, f6)
-    put_7(self, f7)
-    put_8(self, f8)
-    put_9(self, f9)
-    put_10(self, f10)
-    put_11(self, f11)
-    self.__post_init__()
-
-
 def fill_13(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12):
     put_0(self, f0)
     put_1(self, f1)
@@ -703,7 +687,7 @@ def set_2(self, f0, f1):
     put(self, "f1", f1)
 
 
-def set_23(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22):
+def set_24(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22, f23):
     put(self, "f0", f0)
     put(self, "f1", f1)
     put(self, "f2", f2)
@@ -727,6 +711,7 @@ def set_23(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14
     put(self, "f20", f20)
     put(self, "f21", f21)
     put(self, "f22", f22)
+    put(self, "f23", f23)
 
 
 def set_3(self, f0, f1, f2):

@@ -1,6 +1,7 @@
-"""Block configuration: how large the OFM block of an operation is and where its buffers lie in SHRAM.
+"""Block configuration: how large the OFM block of an operation is, of which micro-blocks, and where its buffers lie.
 
-The buffer formulas are those of `npu.isa.shram`; the choice among legal blocks is by an estimate of the operation's cycles.
+The buffer formulas are those of the family (`npu.isa.family.Buffers`); the choice among legal blocks is by an estimate of the
+operation's cycles.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npu.compiler.block_estimate import BlockProblem, BlockSearch, multiplying_steps
-from npu.compiler.targets import require_compiled_for
 from npu.errors import CompileError
-from npu.hardware.variant import Variant
+from npu.hardware.variant import Size, Variant
 from npu.isa.families import family_of
 from npu.isa.operations import Block, ShramLayout, Traversal
 from npu.isa.shram import Work
@@ -29,33 +29,36 @@ if TYPE_CHECKING:
     from npu.compiler.slicing import Forms
 
 _REMEMBERED = 1 << 14
+_MANY_DEPTHS = 8
 _HOPELESS = 2
 """A traversal that needs so many times the steps of the other one is not looked at."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockChoice:
-    """A legal block, its SHRAM layout, the traversal it was chosen for, and the estimated cycles of the operation."""
+    """A legal block, its SHRAM layout, the traversal it was chosen for, and the estimated cycles of the operation.
+
+    `ublock` is the micro-block, where operations choose one.
+    """
 
     block: Block
     shram: ShramLayout
     traversal: Traversal
     cycles: float
+    ublock: Block | None = None
 
 
 class BlockChooser:
     """Chooses blocks for one variant and remembers its last answers; threads may share it."""
 
     def __init__(self, variant: Variant) -> None:
-        """CompileError if nothing is compiled for the variant."""
-        require_compiled_for(variant)
         self.variant = variant
-        self.slice_unit = int(round_up(BRICK_DEPTH, variant.accelerator.ofm_ublock.depth))
+        self.slice_unit = int(round_up(BRICK_DEPTH, family_of(variant.accelerator.product).buffers.deepest(variant)))
         """Slices of output channels are whole ones of so many."""
         self._search = BlockSearch(variant)
         self._known: LastUsed[tuple[BlockProblem, int], BlockChoice] = LastUsed(_REMEMBERED)
         self._problems: LastUsed[BlockProblem, BlockProblem] = LastUsed(_REMEMBERED)
-        self._alike: LastUsed[tuple[BlockProblem, Traversal, int], BlockChoice | None] = LastUsed(_REMEMBERED)
+        self._alike: LastUsed[tuple[BlockProblem, Traversal, int, Block | None], BlockChoice | None] = LastUsed(_REMEMBERED)
         self.forms: LastUsed[BlockProblem, Forms] = LastUsed(_REMEMBERED)
         """What operations can be cut into, for those that draft plans of a model again and again."""
 
@@ -71,51 +74,64 @@ class BlockChooser:
         """
         return self._known.get((problem, depth_limit), lambda: _choose(problem, self._search, depth_limit))
 
-    def cycles_of(self, problem: BlockProblem, block: Block) -> float:
+    def cycles_of(self, problem: BlockProblem, choice: BlockChoice) -> float:
         """Estimated cycles of the problem with a block that was chosen for another use of its constants."""
-        best = self._search.best(problem, (np.array([block.height]), np.array([block.width]), np.array([block.depth])))
+        block = choice.block
+        axes = np.array([block.height]), np.array([block.width]), np.array([block.depth])
+        best = self._search.best(problem, axes, choice.ublock, min(self._search.buffers.halves))
         assert best is not None
         return best[1]
 
     def choose_alike(self, problem: BlockProblem, other: BlockChoice) -> BlockChoice | None:
-        """The best legal block that reads weights as they are encoded for `other`: of its depth and traversal. None without."""
-        depth, traversal = other.block.depth, other.traversal
+        """The best legal block that reads weights as they are encoded for `other`: of its depth, micro-block and traversal.
+        None without."""
+        depth, traversal, ublock = other.block.depth, other.traversal, other.ublock
         return self._alike.get(
-            (problem, traversal, depth), lambda: _best_of_depth(replace(problem, traversal=traversal), self._search, depth)
+            (problem, traversal, depth, ublock),
+            lambda: _best_of_depth(replace(problem, traversal=traversal), self._search, depth, ublock),
         )
 
 
 def _choose(problem: BlockProblem, search: BlockSearch, depth_limit: int) -> BlockChoice:
-    likely, others = _traversals(problem)
+    likely, others = _traversals(problem, search)
     choice = _best(likely, search, depth_limit) or _best(others, search, depth_limit)
     if choice is None:
         raise CompileError(
             f"{search.variant.name}: an operation of OFM {problem.ofm}, kernel {problem.kernel.height}x{problem.kernel.width} "
-            f"must have a block that fits {search.variant.shram.banks} SHRAM banks, got none"
+            "must have a block that fits the buffers, got none"
         )
     return choice
 
 
-def _traversals(problem: BlockProblem) -> tuple[list[BlockProblem], list[BlockProblem]]:
+def _traversals(problem: BlockProblem, search: BlockSearch) -> tuple[list[BlockProblem], list[BlockProblem]]:
     """The problem with each traversal that it may have: those that are worth a look, and the others."""
     if problem.work is not Work.CONVOLUTION:
         return [problem], []
     both = [replace(problem, traversal=traversal) for traversal in (Traversal.DEPTH_FIRST, Traversal.PART_KERNEL_FIRST)]
+    if search.buffers.micro_blocks is not None:
+        return both, []
     steps = [multiplying_steps(traversed) for traversed in both]
     likely = [count < min(steps) * _HOPELESS for count in steps]
     return list(compress(both, likely)), [traversed for traversed, is_likely in zip(both, likely, strict=True) if not is_likely]
 
 
-def _depths(problem: BlockProblem, variant: Variant, depth_limit: int) -> Ints:
-    """Block depths to try."""
-    ublock, limit = variant.accelerator.ofm_ublock.depth, variant.accelerator.max_block.depth
-    whole = round_up(problem.ofm[2], ublock)
-    largest = min(whole, limit, depth_limit or limit)
-    step = round_up(16, ublock)
+def _depths(problem: BlockProblem, ublock: Block | Size, limit: int) -> Ints:
+    """All block depths up to a limit."""
+    unit = BRICK_DEPTH if isinstance(ublock, Block) and problem.work.shares_depth else ublock.depth
+    whole = round_up(problem.ofm[2], unit)
+    largest, step = min(whole, limit), round_up(BRICK_DEPTH, unit)
     depths = [value for value in range(step, largest + 1, step) if value < whole]
     if whole <= largest or not depths:
         depths.append(whole)
     return np.array(depths, np.int64)
+
+
+def _even(depths: Ints, extent: int) -> Ints:
+    """Where there are very many depths: of those that give the same number of blocks the smallest, the most even."""
+    if len(depths) <= _MANY_DEPTHS:
+        return depths
+    blocks = ceil_div(extent, depths)
+    return depths[np.concatenate(([True], blocks[1:] < blocks[:-1]))]
 
 
 @functools.lru_cache(_REMEMBERED)
@@ -126,31 +142,44 @@ def _extents(extent: int, ublock: int, limit: int) -> Ints:
     return sizes[np.concatenate(([True], blocks[1:] < blocks[:-1]))]
 
 
-def _best_of_depth(problem: BlockProblem, search: BlockSearch, block_depth: int) -> BlockChoice | None:
-    depths = _depths(problem, search.variant, block_depth)
-    best = _best_of(problem, search, depths[depths == block_depth])
-    return None if best is None else _choice(problem, search.variant, *best)
+def _best_of_depth(problem: BlockProblem, search: BlockSearch, depth: int, ublock: Block | None) -> BlockChoice | None:
+    """The best block of one depth and one micro-block; None without."""
+    depths = _depths(problem, ublock or search.variant.accelerator.ofm_ublock, depth)
+    for halves in search.buffers.halves:
+        best = _best_of(problem, search, depths[depths == depth], ublock, halves)
+        if best is not None:
+            return _choice(problem, search, *best, ublock)
+    return None
 
 
 def _best(problems: Sequence[BlockProblem], search: BlockSearch, depth_limit: int) -> BlockChoice | None:
     """The best block of one of the problems; the first ones win ties."""
-    least: tuple[BlockProblem, Block, float] | None = None
-    for problem in problems:
-        best = _best_of(problem, search, _depths(problem, search.variant, depth_limit))
-        if best is not None and (least is None or best[1] < least[2]):
-            least = (problem, *best)
-    return None if least is None else _choice(least[0], search.variant, *least[1:])
+    least: tuple[BlockProblem, Block, float, Block | None] | None = None
+    accelerator = search.variant.accelerator
+    limit = min(accelerator.max_block.depth, depth_limit or accelerator.max_block.depth)
+    for halves in search.buffers.halves:
+        for problem in problems:
+            for ublock in search.micro_blocks(problem):
+                depths = _even(_depths(problem, ublock or accelerator.ofm_ublock, limit), problem.ofm[2])
+                best = _best_of(problem, search, depths, ublock, halves)
+                if best is not None and (least is None or best[1] < least[2]):
+                    least = (problem, *best, ublock)
+        if least is not None:
+            return _choice(least[0], search, *least[1:])
+    return None
 
 
-def _best_of(problem: BlockProblem, search: BlockSearch, depths: Ints) -> tuple[Block, float] | None:
+def _best_of(
+    problem: BlockProblem, search: BlockSearch, depths: Ints, ublock: Block | None, halves: int
+) -> tuple[Block, float] | None:
     """The legal block of one of the depths with the lowest estimated cycles, and these."""
     accelerator, ofm = search.variant.accelerator, problem.ofm
-    ublock, limit = accelerator.ofm_ublock, accelerator.max_block
-    heights, widths = _extents(ofm[0], ublock.height, limit.height), _extents(ofm[1], ublock.width, limit.width)
-    return search.best(problem, (heights, widths, depths))
+    unit, limit = ublock or accelerator.ofm_ublock, accelerator.max_block
+    heights, widths = _extents(ofm[0], unit.height, limit.height), _extents(ofm[1], unit.width, limit.width)
+    return search.best(problem, (heights, widths, depths), ublock, halves)
 
 
-def _choice(problem: BlockProblem, variant: Variant, block: Block, cycles: float) -> BlockChoice:
-    layout = family_of(variant.accelerator.product).shared_buffers.layout(problem, block, variant)
+def _choice(problem: BlockProblem, search: BlockSearch, block: Block, cycles: float, ublock: Block | None) -> BlockChoice:
+    layout = search.buffers.layout(problem, block, search.variant)
     assert layout is not None
-    return BlockChoice(block, layout, problem.traversal, cycles)
+    return BlockChoice(block, layout, problem.traversal, cycles, ublock)

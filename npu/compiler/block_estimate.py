@@ -8,6 +8,7 @@ to be the start of a beat.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import repeat
 from threading import Lock
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from npu.machine.rules import (
     BUFFER_HALVES,
     SCALE_RECORD_BYTES,
     ceil_div,
+    deep_set_depth,
     ifm_block_depth,
     kernel_group,
     round_up,
@@ -133,20 +135,26 @@ class BlockSearch:
     def __init__(self, variant: Variant) -> None:
         self.variant = variant
         limit = variant.accelerator.max_block
-        self._rule_of = family_of(variant.accelerator.product).shared_buffers.rule
+        self.buffers = family_of(variant.accelerator.product).buffers
         self._operation, self._rule = np.zeros(1, r.OPERATION), np.zeros(1, BUFFER_RULE)
         self._machine, self._ports, self._costs = machine_rows(variant), port_rows(variant), np.zeros(2, r.BLOCK_COST)
         self._axes = np.zeros((3, max(limit.height, limit.width, limit.depth)), np.int64)
         self._counts, self._block = np.zeros(3, np.int64), np.zeros(3, np.int64)
         self._lock, self._fetches = Lock(), 0
 
-    def best(self, problem: BlockProblem, axes: tuple[Ints, Ints, Ints]) -> tuple[Block, float] | None:
-        """The block of the lowest estimated cycles, and these, of all combinations of heights, widths and depths that find
-        room. Ties go to the larger block."""
+    def micro_blocks(self, problem: BlockProblem) -> Sequence[Block | None]:
+        """Those that the operation may have; None alone where there is no choice."""
+        return (None,) if self.buffers.micro_blocks is None else self.buffers.micro_blocks(problem, self.variant)
+
+    def best(
+        self, problem: BlockProblem, axes: tuple[Ints, Ints, Ints], ublock: Block | None = None, halves: int = BUFFER_HALVES
+    ) -> tuple[Block, float] | None:
+        """The block of the lowest estimated cycles, and these, of all combinations of heights, widths and depths of which so
+        many find room at the same time. Ties go to the larger block."""
         with self._lock:
             self._make_room(_fetches_of_block(problem))
-            fill_operation(self._operation, problem, self.variant)
-            self._rule[0] = self._rule_of(problem, self.variant)
+            fill_operation(self._operation, problem, self.variant, ublock)
+            self._rule[0] = self.buffers.rule(problem, ublock, self.variant, halves)
             for axis, sizes in enumerate(axes):
                 self._counts[axis] = len(sizes)
                 self._axes[axis, : len(sizes)] = sizes
@@ -162,12 +170,17 @@ class BlockSearch:
             )
 
 
-def fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Variant) -> None:
+def fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Variant, ublock: Block | None = None) -> None:
     """Makes the one OPERATION row that of a problem, without a block and with maps that begin at address 0."""
     kernel, mode = problem.kernel, variant.memory_mode
-    ublock_height, ublock_width = working_ublock(
-        variant, problem.ofm[:2], kernel.height, is_convolution=problem.work is Work.CONVOLUTION
-    )
+    ifm_block_depth, set_depth = _ifm_block_depth(problem), 0
+    if ublock is None:
+        is_convolution = problem.work is Work.CONVOLUTION
+        plane = working_ublock(variant, problem.ofm[:2], kernel.height, is_convolution=is_convolution)
+        ublock = Block(*plane, variant.accelerator.ofm_ublock.depth)
+    else:
+        ifm_block_depth = deep_set_depth(_is_part_kernel(problem))
+        set_depth = ifm_block_depth if problem.work is Work.CONVOLUTION else 0
     ports = [mode.arena if is_far else mode.cache for is_far in (problem.ifm_in_arena, problem.ofm_in_arena)]
     other = problem.ifm2 or SecondInput(problem.ofm, "arena" if problem.ifm_in_arena else "cache", problem.ifm_is_bricked)
     ports.append(getattr(mode, other.memory))
@@ -187,11 +200,11 @@ def fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Varia
         "upscale": 1 if problem.upscale is Upscale.NONE else 2,
         "sub_kernel_height": sub_kernel(kernel.dilation_y),
         "sub_kernel_width": sub_kernel(kernel.dilation_x),
-        "ublock_height": ublock_height,
-        "ublock_width": ublock_width,
-        "ublock_depth": variant.accelerator.ofm_ublock.depth,
-        "ifm_block_depth": _ifm_block_depth(problem),
-        "set_depth": 0,
+        "ublock_height": ublock.height,
+        "ublock_width": ublock.width,
+        "ublock_depth": ublock.depth,
+        "ifm_block_depth": ifm_block_depth,
+        "set_depth": set_depth,
         "ifm_buffers": BUFFER_HALVES,
         "has_40_bit_accumulators": problem.accumulator is AccumulatorFormat.INT40,
         "has_ifm2": problem.reads_ifm2,
@@ -250,7 +263,7 @@ def _fetches_of_block(problem: BlockProblem) -> int:
 
 
 def multiplying_steps(problem: BlockProblem) -> int:
-    """Steps of the MAC array per micro-block of a convolution."""
+    """Steps of the MAC array per micro-block of a convolution that cannot choose one."""
     kernel, group = problem.kernel, kernel_group(problem.ifm_bits // 8) if _is_part_kernel(problem) else 1
     most_y, most_x = sub_kernel(kernel.dilation_y), sub_kernel(kernel.dilation_x)
     steps = sum(

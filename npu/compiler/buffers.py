@@ -42,7 +42,9 @@ class _Need:
 
 
 def common_layouts(jobs: Sequence[Job], banks: Shram) -> list[ShramLayout]:
-    """The boundaries of every job: those of its own block, moved to where its neighbours have theirs."""
+    """The boundaries of every job: those of its own block, moved to where its neighbours have theirs if they share banks."""
+    if banks.granules is None:
+        return [job.choice.shram for job in jobs]
     layouts: list[ShramLayout] = []
     for first, last, need in _runs([_need(job, banks) for job in jobs]):
         is_elementwise = all(isinstance(job.step, ElementwiseStep) for job in jobs[first:last])

@@ -34,7 +34,7 @@ from npu.isa.operations import (
 )
 from npu.isa.shram import LUT_SLOT_BYTES, table_bytes
 from npu.layouts import BRICK_DEPTH, MapShape
-from npu.machine.rules import block_place, ceil_div, input_range, widest_ifm_block
+from npu.machine.rules import block_place, ceil_div, deep_set_depth, input_range, widest_ifm_block
 from npu.records import dataclass, replace
 
 _REMEMBERED = 1 << 10
@@ -391,7 +391,8 @@ def _fetching(operation: KernelOperation, fm: FeatureMap) -> _Fetching:
     step, combines_channels = fm.depth, operation.combines_channels
     if combines_channels:
         is_part_kernel = isinstance(operation, Convolution) and operation.traversal is Traversal.PART_KERNEL_FIRST
-        step = widest_ifm_block(fm.element.bytes, is_part_kernel)
+        is_deep = operation.options is not None
+        step = deep_set_depth(is_part_kernel) if is_deep else widest_ifm_block(fm.element.bytes, is_part_kernel)
     common = _extent(operation.ofm), operation.block, _extent(fm), step, combines_channels
     if isinstance(operation, WindowOperation):
         return _Fetching(*common, operation.kernel, operation.padding, operation.upscale)

@@ -22,6 +22,7 @@ from npu.compiler.weights import Constants, WeightSlice
 from npu.errors import CompileError
 from npu.graph.ethos_u import Region
 from npu.hardware.variant import Variant
+from npu.isa.families import family_of
 from npu.isa.operations import (
     Activation,
     ActivationFunction,
@@ -71,6 +72,7 @@ def emit_operations(jobs: Sequence[Job], addresses: Addresses, constants: Consta
     sources: list[int] = []
     tables = _table_events(slots, uses, addresses, variant)
     layouts = common_layouts(jobs, variant.shram)
+    chosen = family_of(variant.accelerator.product).chosen
     transfers, pending = list(zip(addresses.transfers, addresses.buffers, strict=True)), 0
     copied, maps = _Copies(addresses), _Maps(addresses, constants)
     for index, job in enumerate(jobs):
@@ -84,10 +86,11 @@ def emit_operations(jobs: Sequence[Job], addresses: Addresses, constants: Consta
         ]
         loads = [(_table_copy(uses[at], slots[at], variant), jobs[at].step.source) for at in tables.get(index, ())]
         for copy, source in itertools.chain(*copies[:due], loads, *copies[due:]):
-            order.append(copy)
+            order.append(copy if chosen is None else chosen(copy, None))
             sources.append(source)
         place = copied.place_of(job.constants, event) if job.constants is not None else None
-        order.append(_kernel(job, layouts[index], slots[index], place, maps))
+        kernel = _kernel(job, layouts[index], slots[index], place, maps)
+        order.append(kernel if chosen is None else chosen(kernel, job.choice.ublock))
         sources.append(job.step.source)
     operations, sources = insert_waits(order, sources, variant)
     return [*operations, Stop()], [*sources, NO_SOURCE]

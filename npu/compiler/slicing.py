@@ -155,7 +155,7 @@ class Forms:
         key = channels, choice
         if key not in self._left:
             in_place = replace(problem.part(channels, in_place=True), traversal=choice.traversal)
-            self._left[key] = self.chooser.cycles_of(in_place, choice.block)
+            self._left[key] = self.chooser.cycles_of(in_place, choice)
         return self._left[key]
 
     def alike(self, form: Slicing, *, is_staged: bool) -> Slicing | None:

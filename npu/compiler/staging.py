@@ -162,7 +162,7 @@ def _latest_starts(uses: Sequence[tuple[WeightSlice, int, int]], clock: Sequence
     """When each copy must begin so that no kernel waits for it or for one behind it; `clock[i]` is when job i would start."""
     starts, following = [], math.inf
     for constants, use, _ in reversed(uses):
-        copied = _COPY_MARGIN * (constants.bytes + COMMAND_BYTES) / port.read + port.read_latency
+        copied = _COPY_MARGIN * (constants.bytes + COMMAND_BYTES) / port.copy + port.read_latency
         following = min(following, clock[use]) - copied
         starts.append(following)
     return starts[::-1]

@@ -18,8 +18,8 @@ from npu.errors import CompileError, StreamError, UserError
 from npu.graph.graph import Graph
 from npu.graph.verify import verify
 from npu.hardware.variant import Variant
+from npu.isa.families import family_of
 from npu.isa.operations import Layout, PoolingMode, Stop, ifm_plane
-from npu.isa.rules import check_operation
 from npu.layouts import BRICK_DEPTH
 
 StateInvariant = Callable[[GraphState, Variant], Iterator[str]]
@@ -202,6 +202,7 @@ def _memory(state: GraphState, _: Variant) -> Iterator[str]:
 
 
 def _streams(state: GraphState, variant: Variant) -> Iterator[str]:
+    check = family_of(variant.accelerator.product).check
     for number, stream in enumerate(state.streams):
         if stream is None:
             continue
@@ -209,7 +210,7 @@ def _streams(state: GraphState, variant: Variant) -> Iterator[str]:
             yield f"node {number}: operations must end with Stop, and have a source each"
         for index, operation in enumerate(stream.operations):
             try:
-                check_operation(operation, variant)
+                check(operation, variant)
             except StreamError as error:
                 yield f"node {number} operation {index}: {error}"
 

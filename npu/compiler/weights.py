@@ -32,7 +32,7 @@ _DENSITY_STEP = 1 / 8
 
 @dataclass(frozen=True, slots=True)
 class WeightSlice:
-    """Constants of some output channels: `scales[core]` and `weights[core]` are (offset within the slice, bytes).
+    """Constants of some output channels: blocks of scale records, then weight streams, as (offset within the slice, bytes).
 
     The slice lies in the read-only region in one piece, or in two where its weights are those of another slice that has other
     scale records: `pieces` are (read-only offset, bytes), in the order in which the slice holds them.
@@ -66,9 +66,8 @@ class Constants:
 
     def __init__(self, variant: Variant, encoder: Encoder | None = None) -> None:
         self.variant = variant
-        family = family_of(variant.accelerator.product)
-        self._format = family.weights.of_cores
-        self.encoder = encoder or self._format.encode
+        self._writer = family_of(variant.accelerator.product).constants
+        self.encoder = encoder or self._writer.encode
         self._pieces: list[bytes] = []
         self._size = 0
         self._offsets: dict[bytes, int] = {}
@@ -144,16 +143,19 @@ class Constants:
         is_depthwise: bool,
         key: tuple[object, ...],
     ) -> WeightSlice:
-        """Scale records of all cores, then the streams of all: those of a slice with the same weights, or new ones."""
-        cores = self.variant.accelerator.cores
-        own = [slice(channels.start + core, channels.stop, cores) for core in range(min(cores, channels.stop - channels.start))]
-        records = [self._format.encode_scales(weights.biases[part], weights.scales[part], weights.shifts[part]) for part in own]
+        """All scale records, then all weight streams: those of a slice with the same weights, or new ones."""
+        blocks = self._writer.scale_blocks(self.variant.accelerator, channels.stop - channels.start)
+        own = [slice(channels.start + block, channels.stop, blocks) for block in range(blocks)]
+        records = [
+            self._writer.encode_scales(weights.biases[part], weights.scales[part], weights.shifts[part], step.ifm.element.bits)
+            for part in own
+        ]
         padded = b"".join(one + bytes(-len(one) % ALIGNMENT) for one in records)
         if key in self._streams:
             offset, lengths = self._streams[key]
             pieces: tuple[tuple[int, int], ...] = ((self.add(padded), len(padded)), (offset, sum(lengths)))
         else:
-            streams = self._encode(weights, channels, choice, step, is_depthwise, len(own))
+            streams = self._encode(weights, channels, choice, step, is_depthwise)
             lengths = tuple(map(len, streams))
             offset = self.add(b"".join((padded, *streams)))
             pieces = ((offset, len(padded) + sum(lengths)),)
@@ -165,9 +167,9 @@ class Constants:
         )
 
     def _encode(
-        self, weights: StepWeights, channels: slice, choice: BlockChoice, step: WindowStep, is_depthwise: bool, cores: int
+        self, weights: StepWeights, channels: slice, choice: BlockChoice, step: WindowStep, is_depthwise: bool
     ) -> list[bytes]:
-        """The weight stream of each core."""
+        """The weight streams."""
         accelerator = self.variant.accelerator
         values = np.ascontiguousarray(weights.values[channels])
         use = WeightUse(
@@ -177,8 +179,10 @@ class Constants:
             is_depthwise=is_depthwise,
             ifm_bits=step.ifm.element.bits,
             cores=accelerator.cores,
+            ublock=choice.ublock,
         )
-        return [self.encoder(values, self._format.order(accelerator, use, core)) for core in range(cores)]
+        streams = self._writer.weight_streams(accelerator, len(values))
+        return [self.encoder(accelerator, use, values, stream) for stream in range(streams)]
 
 
 class ExpectedConstants:
@@ -219,7 +223,7 @@ def _filled_bytes(outputs: int, height: int, width: int, inputs: int, *, is_dept
 
 
 def _stream_key(channels: slice, choice: BlockChoice, step: WindowStep) -> tuple[object, ...]:
-    """What a weight stream depends on besides the weights."""
-    kernel = step.kernel
-    bits = step.ifm.element.bits
-    return channels.start, channels.stop, choice.traversal, choice.block.depth, bits, kernel.dilation_y, kernel.dilation_x
+    """What a weight stream depends on besides the weights. Strides order those of operations that choose a micro-block."""
+    kernel, bits = step.kernel, step.ifm.element.bits
+    block = choice.block.depth, choice.ublock, *(() if choice.ublock is None else (kernel.stride_y, kernel.stride_x))
+    return channels.start, channels.stop, choice.traversal, block, bits, kernel.dilation_y, kernel.dilation_x

@@ -89,6 +89,12 @@ class Accelerator:
     """AXI ports for `axi0`."""
     ext_ports: int = 1
     """AXI ports for `axi1`."""
+    accumulator_buffer_bytes: int = 0
+    """Memory of its own for accumulators; 0: they share `shram`."""
+    output_buffer_bytes: int = 0
+    """Memory of its own for what leaves the output unit: a row of a block of an elementwise operation fits; 0: no limit."""
+    chaining_buffer_bytes: int = 0
+    """Memory of the maps that operations hand on, and of operands that are repeated along an axis."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress, count
-from operator import attrgetter, itemgetter, ne
+from operator import attrgetter, getitem, itemgetter, ne
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ from npu.hardware.variant import Variant
 from npu.isa.command import Command
 from npu.isa.decoded import Decoded
 from npu.isa.families import family_of
-from npu.isa.family import Family
+from npu.isa.family import AttributeValues, Family
 from npu.isa.operations import AddressRange, Operation, Stop
 from npu.isa.stream import CommandStream
 from npu.memo import LastUsed
@@ -35,7 +35,7 @@ Most have one field: then it is that of its one attribute, not of a tuple.
 class _SectionReader:
     """The registers of a section: where their attributes stand among those of all, and what makes their operands of these.
 
-    `owners`: of each attribute the number of its register. `read` reads all of them of a record.
+    `owners`: of each attribute the number of its register. `read` reads all of them of a record, or of what is held for it.
     """
 
     places: tuple[_Register, ...]
@@ -62,21 +62,20 @@ def encode_stream(operations: Sequence[Operation], variant: Variant) -> CommandS
     stops = [index for index, operation in enumerate(operations) if isinstance(operation, Stop)]
     if stops != [len(operations) - 1]:
         raise StreamError(f"operations: the last, and only the last, must be Stop, got Stop at {stops} of {len(operations)}")
-    check = family_of(variant.accelerator.product).check
-    if check is None:
-        raise StreamError(f"operations: streams of {variant.accelerator.product.name} are read only, they are not written here")
+    family = family_of(variant.accelerator.product)
     writer = _CommandWriter(variant)
     words: list[int] = []
     placed: list[Decoded] = []
     commands = 0
     for index, operation in enumerate(operations):
         try:
-            check(operation, variant)
-            for written in writer.writes(operation):
+            family.check(operation, variant)
+            held = operation if family.hold is None else family.hold(operation)
+            for written in writer.writes(operation, held):
                 words += written
                 commands += 1
             placed.append(Decoded(operation, commands, len(words)))
-            words += writer.kick_off(operation)
+            words += writer.kick_off(operation, held)
             commands += 1
         except StreamError as error:
             raise StreamError(f"operation {index} ({type(operation).__name__}): {error}") from error
@@ -88,7 +87,10 @@ _Section: TypeAlias = tuple[int, Callable[[Any], bool] | None, _SectionReader]
 
 
 class _CommandWriter:
-    """Words of operations; remembers what the registers hold."""
+    """Words of operations; remembers what the registers hold.
+
+    What is held for an operation is a mapping, or the operation itself where registers hold its own attributes.
+    """
 
     def __init__(self, variant: Variant) -> None:
         family = family_of(variant.accelerator.product)
@@ -97,21 +99,21 @@ class _CommandWriter:
         """What was written last, by section as the records have it, and by command as its operand."""
         self._operands: dict[str, int] = {}
 
-    def writes(self, operation: Operation) -> list[Sequence[int]]:
+    def writes(self, operation: Operation, held: Operation | AttributeValues) -> list[Sequence[int]]:
         """Words of each register write that changes something."""
         result: list[Sequence[int]] = []
         for number, is_needed, section in self._readers.of(type(operation)):
             if is_needed is None or is_needed(operation):
-                attributes = section.read(operation)
+                attributes = section.read(held)
                 before = self._attributes.get(number)
                 if before != attributes:
                     self._attributes[number] = attributes
                     self._write(section.changed(before, attributes), attributes, result)
         return result
 
-    def kick_off(self, operation: Operation) -> Sequence[int]:
+    def kick_off(self, operation: Operation, held: Operation | AttributeValues) -> Sequence[int]:
         """Words of the command that starts the operation."""
-        return self._readers.kick_off(operation)
+        return self._readers.kick_off(type(operation), held)
 
     def _write(self, registers: Iterable[_Register], attributes: tuple[Any, ...], result: list[Sequence[int]]) -> None:
         operands = self._operands
@@ -127,6 +129,7 @@ class _Readers:
 
     def __init__(self, variant: Variant, family: Family) -> None:
         self._variant, self._product, self._family = variant, variant.accelerator.product, family
+        self._value: Callable[[Any, str], Any] = getattr if family.hold is None else getitem
         self._known: dict[type, list[_Section]] = {}
         self._kick_offs: dict[tuple[type, tuple[int, ...]], Sequence[int]] = {}
 
@@ -141,14 +144,14 @@ class _Readers:
             ]
         return known
 
-    def kick_off(self, operation: Operation) -> Sequence[int]:
-        """Words of the command that starts an operation."""
-        command = self._family.kick_offs[type(operation)]
-        values = tuple([int(getattr(operation, field.holds)) for field in command.fields])
-        known = self._kick_offs.get((type(operation), values))
+    def kick_off(self, kind: type, held: Operation | AttributeValues) -> Sequence[int]:
+        """Words of the command that starts an operation of that type."""
+        command = self._family.kick_offs[kind]
+        values = tuple([int(self._value(held, field.holds)) for field in command.fields])
+        known = self._kick_offs.get((kind, values))
         if known is None:
             named = {field.name: value for field, value in zip(command.fields, values, strict=True)}
-            known = self._kick_offs[type(operation), values] = command.words(command.operand(named, self._product))
+            known = self._kick_offs[kind, values] = command.words(command.operand(named, self._product))
         return known
 
     def _make(self, registers: Sequence[Command], kind: type) -> _SectionReader:
@@ -160,9 +163,9 @@ class _Readers:
             operand_of = command.number_maker(self._product) if is_one else command.operand_maker(self._product)
             places.append((command.name, start if is_one else slice(start, end), operand_of, command.words_maker()))
             start = end
-        return _SectionReader(
-            tuple(places), tuple(number for number, _ in fields), self._reader([path for _, path in fields], kind)
-        )
+        paths = [path for _, path in fields]
+        read = self._reader(paths, kind) if self._family.hold is None else _held_reader(paths)
+        return _SectionReader(tuple(places), tuple(number for number, _ in fields), read)
 
     def _reader(self, paths: Sequence[str], kind: type) -> Callable[[Any], tuple[Any, ...]]:
         """Function of the attributes at these paths of a record of type `kind`."""
@@ -199,6 +202,12 @@ class _Readers:
 
 _READERS: LastUsed[tuple[int, int], _Readers] = LastUsed(8)
 """By the identities of the variant and of its family, which they keep."""
+
+
+def _held_reader(paths: Sequence[str]) -> Callable[[AttributeValues], tuple[Any, ...]]:
+    """Function of what is held at these paths."""
+    read = itemgetter(*paths, *paths[:1])  # a tuple of any size
+    return lambda held: read(held)[:-1]
 
 
 def _element_reader(index: str, rest: str) -> Callable[[Any], Any]:

@@ -12,14 +12,23 @@ import numpy.typing as npt
 from npu.hardware.variant import Accelerator, Product
 from npu.isa import shram
 from npu.isa.commands import COMMANDS
-from npu.isa.family import Buffers, CoreConstants, Family, FamilyArithmetic, ScaleFormat, WeightFormat, WeightUse
+from npu.isa.family import (
+    Buffers,
+    ConstantWriter,
+    CoreConstants,
+    Family,
+    FamilyArithmetic,
+    ScaleFormat,
+    WeightFormat,
+    WeightUse,
+)
 from npu.isa.latch import start
 from npu.isa.rules import check_operation
 from npu.isa.scale_records import decode_scales, decode_scales_at, encode_scales
 from npu.isa.sections import SECTIONS
 from npu.isa.weight_stream.encode import encode_weights, stand_in
 from npu.isa.weight_stream.order import WeightOrder, WeightShape, interleave_cores
-from npu.machine.rules import SCALE_RECORD_BYTES
+from npu.machine.rules import BUFFER_HALVES, SCALE_RECORD_BYTES
 
 
 def weight_order(accelerator: Accelerator, use: WeightUse, core: int) -> WeightOrder:
@@ -56,6 +65,19 @@ def decode(
     return parts[0] if len(parts) == 1 else interleave_cores(parts)
 
 
+def _encode_core(accelerator: Accelerator, use: WeightUse, values: npt.NDArray[np.int16], core: int) -> bytes:
+    return encode_weights(values, weight_order(accelerator, use, core))
+
+
+def _stand_in_core(accelerator: Accelerator, use: WeightUse, values: npt.NDArray[np.int16], core: int) -> bytes:
+    return stand_in(values, weight_order(accelerator, use, core))
+
+
+def _busy_cores(accelerator: Accelerator, channels: int) -> int:
+    """Cores that have some of so many channels."""
+    return min(accelerator.cores, channels)
+
+
 ETHOS_U55_U65 = Family(
     products={Product.ETHOS_U55: "U55", Product.ETHOS_U65: "U65"},
     architecture_id=0x10066001,  # architecture 1.0.6 of both, as Vela 5.2 writes it
@@ -64,25 +86,36 @@ ETHOS_U55_U65 = Family(
     sections=SECTIONS,
     start=start,
     check=check_operation,
-    buffers=Buffers(shram.buffer_rule, shram.shram_layout),
+    buffers=Buffers(
+        rule=lambda problem, _, variant, _halves: shram.buffer_rule(problem, variant),
+        layout=shram.shram_layout,
+        deepest=lambda variant: variant.accelerator.ofm_ublock.depth,
+        halves=(BUFFER_HALVES,),
+    ),
     weights=WeightFormat(
         decode,
         CoreConstants(
             weight_order,
-            encode_weights,
-            stand_in,
             _decoder("GroupedWeights"),
             _decoder("grouped_streams"),
             _decoder("decode_groups"),
-            encode_scales,
             decode_scales_at,
         ),
     ),
     scales=ScaleFormat(SCALE_RECORD_BYTES, decode_scales),
+    constants=ConstantWriter(
+        encode=_encode_core,
+        stand_in=_stand_in_core,
+        encode_scales=lambda biases, scales, shifts, _ifm_bits: encode_scales(biases, scales, shifts),
+        weight_streams=_busy_cores,
+        scale_blocks=_busy_cores,
+    ),
     # With other shifts ADD and SUB of Vela's streams differ from LiteRT.
     arithmetic=FamilyArithmetic(
         operand_shifts={8: 20, 16: 15, 32: 15},
         unscaled_bits=32,
         table_slot_bytes=shram.LUT_SLOT_BYTES,
+        scale_bits=32,
+        wide_scale_bits=32,
     ),
 )

@@ -49,10 +49,16 @@ AttributeValues = Mapping[str, Any]
 class Buffers:
     """The memories inside the accelerator that hold what an operation works on."""
 
-    rule: Callable[[BufferProblem, Variant], BufferRule]
-    """What decides whether the buffers of a block find room."""
+    rule: Callable[[BufferProblem, Block | None, Variant, int], BufferRule]
+    """What decides whether the buffers of so many blocks find room, by the micro-block if operations choose one."""
     layout: Callable[[BufferProblem, Block, Variant], ShramLayout | None]
-    """Where the buffers of a block lie; None if they find no room."""
+    """Where the buffers of a block lie in the memory that they share; None if they find no room."""
+    deepest: Callable[[Variant], int]
+    """Channels of the deepest micro-block."""
+    halves: tuple[int, ...]
+    """How many blocks there should be room for at the same time, and what does if there is not."""
+    micro_blocks: Callable[[BufferProblem, Variant], Sequence[Block]] | None = None
+    """Those that an operation may have, if it has a choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,28 +112,42 @@ class WeightFormat:
 
     @property
     def of_cores(self) -> CoreConstants:
-        """The constants of each core, for those who make streams or decode many at once. StreamError if no such code exists."""
+        """The constants of each core, for those who decode many at once. StreamError if no such code exists."""
         if self.known_cores is None:
-            raise StreamError("weights: those of this NPU are decoded one operation at a time, and not made")
+            raise StreamError("weights: those of this NPU are decoded one operation at a time")
         return self.known_cores
 
 
 @dataclass(frozen=True, slots=True)
 class CoreConstants:
-    """The weights and scale records of one core: their order, their bytes, and how many operations are decoded together."""
+    """The weights and scale records of one core: their order, and how those of many operations are decoded together."""
 
     order: Callable[[Accelerator, WeightUse, int], WeightOrder]
-    encode: Encoder
-    stand_in: Encoder
-    """As many bytes as `encode` is expected to give, made faster, where a stream is needed for its size alone."""
     grouped: Callable[[WeightShape, WeightOrder, Ints, int], GroupedWeights]
     streams: Callable[[Sequence[GroupedWeights], Ints, Ints, Ints, Ints], GroupedStreams]
     """Of the `GroupedWeights` of these numbers: where and how long they are, and where their groups go."""
     decode_groups: Callable[[Sequence[GroupedStream] | GroupedStreams, int], npt.NDArray[np.bool_]]
     """Decode weights of at most 8 bits into groups of 16 channels, on so many threads; False for streams that have others."""
-    encode_scales: Callable[[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike], bytes]
     decode_scales_at: Callable[[Sequence[RecordPlace] | Ints, int], tuple[Ints, Ints, Ints]]
     """Of records at machine addresses."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantWriter:
+    """How the constants of an operation are written: weight streams, and blocks of scale records.
+
+    Block k of so many has the records of every so manyth channel from channel k on.
+    """
+
+    encode: Encoder
+    stand_in: Encoder
+    """As many bytes as `encode` is expected to give, made faster, where a stream is needed for its size alone."""
+    encode_scales: Callable[[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike, int], bytes]
+    """Of biases, scales and shifts, by the bits of the IFM."""
+    weight_streams: Callable[[Accelerator, int], int]
+    """Streams of the weights of so many channels."""
+    scale_blocks: Callable[[Accelerator, int], int]
+    """Blocks of the records of so many channels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +190,10 @@ class FamilyArithmetic:
     """Width of inputs that have no zero point and are never multiplied by a scale."""
     table_slot_bytes: int
     """From one table of the LUT to the next."""
+    scale_bits: int
+    """Those of a scale of the OFM, and of a channel whose IFM has 8 bits."""
+    wide_scale_bits: int
+    """Those of the scale of a channel whose IFM has 16 bits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,16 +209,20 @@ class Family:
     commands: tuple[Command, ...]
     """The command stream; a command names those of the products that have it."""
     sections: tuple[RegisterSection, ...]
-    """All registers, in the order in which they are written before a kick-off."""
+    """All registers, each once, in the order in which they are written before a kick-off."""
     start: Callable[[Command, AttributeValues, AttributeValues, Variant], Operation]
     """The operation that a command kicks off, from what its own fields and the registers hold; StreamError if there is none."""
-    check: Callable[[Operation, Variant], None] | None
-    """StreamError if an operation cannot be written; None if streams of the family are read only."""
-    buffers: Buffers | None
-    """None where each kind of buffer has a memory of its own."""
+    check: Callable[[Operation, Variant], None]
+    """StreamError if an operation cannot be written."""
+    buffers: Buffers
     weights: WeightFormat
     scales: ScaleFormat
+    constants: ConstantWriter
     arithmetic: FamilyArithmetic
+    chosen: Callable[[Operation, Block | None], Operation] | None = None
+    """The operation, with this micro-block if it has one, that computes what one of Ethos-U55 does; None where it is that."""
+    hold: Callable[[Operation], AttributeValues] | None = None
+    """What registers and the fields of kick-offs hold for an operation; None where that is its own attributes."""
     has_fixed_places: bool = True
     """Whether each register says the place of one map or constant of an operation, so that streams can be read in columns."""
     by_name: Mapping[str, Command] = field(init=False, repr=False)
@@ -210,13 +238,6 @@ class Family:
         """Commands of all registers that `operation` reads on an accelerator."""
         read = (one for one in self.sections if one.is_in(accelerator) and one.is_read_by(operation))
         return (register for section in read for register in section.registers)
-
-    @property
-    def shared_buffers(self) -> Buffers:
-        """`buffers`, where they share a memory. StreamError if they do not."""
-        if self.buffers is None:
-            raise StreamError("buffers: must share a memory to be laid out here, got an NPU whose buffers are apart")
-        return self.buffers
 
     def largest(self, name: str, product: Product) -> int:
         """The largest number that a register of one field can say."""

@@ -576,6 +576,12 @@ class Elementwise(KernelOperation):
         return self.ifm2 is not None and self.ifm2.depth != self.ifm.depth
 
     @property
+    def repeats_operand(self) -> bool:
+        """Whether an operand from memory is repeated along an axis."""
+        ofm = self.ofm
+        return any((fm.height, fm.width, fm.depth) != (ofm.height, ofm.width, ofm.depth) for fm in self.ifms)
+
+    @property
     def second_operand(self) -> FeatureMap:
         """Where element type and layout of the second operand are: a scalar is as an element of the IFM."""
         return self.ifm if self.ifm2 is None else self.ifm2

@@ -23,9 +23,11 @@ def encode_scales(biases: npt.ArrayLike, scales: npt.ArrayLike, shifts: npt.Arra
     `biases` are 40-bit signed, `scales` 32-bit unsigned, `shifts` 0..63; all integers of shape (channels,). StreamError names
     what is out of range.
     """
-    bias, scale, shift = (_column(name, values) for name, values in (("bias", biases), ("scale", scales), ("shift", shifts)))
-    if not bias.shape == scale.shape == shift.shape:
-        raise StreamError(f"scale records: arrays must be equally long, got {bias.shape}, {scale.shape}, {shift.shape}")
+    bias, scale, shift = (
+        integer_column(name, values, *_LIMITS[name])
+        for name, values in (("bias", biases), ("scale", scales), ("shift", shifts))
+    )
+    check_lengths(bias, scale, shift)
     records = np.empty((len(bias), SCALE_RECORD_BYTES), dtype=np.uint8)
     records[:, :BIAS_BYTES] = bias.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :BIAS_BYTES]
     records[:, BIAS_BYTES:SHIFT_BYTE] = scale.astype("<u4").view(np.uint8).reshape(-1, 4)
@@ -51,11 +53,17 @@ def decode_scales_at(places: Sequence[RecordPlace] | Ints, count: int) -> tuple[
     return biases, scales, shifts
 
 
-def _column(name: str, values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+def check_lengths(bias: Ints, scale: Ints, shift: Ints) -> None:
+    """Raise StreamError unless there are as many of each."""
+    if not bias.shape == scale.shape == shift.shape:
+        raise StreamError(f"scale records: arrays must be equally long, got {bias.shape}, {scale.shape}, {shift.shape}")
+
+
+def integer_column(name: str, values: npt.ArrayLike, low: int, high: int) -> Ints:
+    """The numbers of all channels. StreamError names the first one that is out of range."""
     column = np.asarray(values)
     if column.ndim != 1 or (column.size and column.dtype.kind not in "iu"):
         raise StreamError(f"scale records: {name} must be a list of integers, got {column.dtype} of shape {column.shape}")
-    low, high = _LIMITS[name]
     outside = np.flatnonzero((column < low) | (column > high))
     if outside.size:
         channel = int(outside[0])

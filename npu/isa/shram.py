@@ -27,7 +27,7 @@ from npu.isa.operations import (
     WindowOperation,
 )
 from npu.machine.buffers import BufferRule, accumulator_banks, ifm_banks
-from npu.machine.rules import SUB_KERNEL, ifm_block_depth
+from npu.machine.rules import ARRAY_CHANNELS, BUFFER_HALVES, SUB_KERNEL, ifm_block_depth
 from npu.records import dataclass
 
 _CLIPS_OF_8_BITS = (ClipRange.FORCE_INT8, ClipRange.FORCE_UINT8)
@@ -55,14 +55,26 @@ class Work(Enum):
 
 
 _UNIT = KernelWindow()
-POOLS = {PoolingMode.MAX: Work.MAX_POOL, PoolingMode.AVERAGE: Work.AVERAGE_POOL, PoolingMode.REDUCE_SUM: Work.REDUCE_SUM}
+_UNIT_BYTES = 8
+"""Of a pixel that are stored together."""
+POOLS = {
+    PoolingMode.MAX: Work.MAX_POOL,
+    PoolingMode.MIN: Work.MAX_POOL,
+    PoolingMode.ARGMAX_X: Work.MAX_POOL,
+    PoolingMode.ARGMAX_Y: Work.MAX_POOL,
+    PoolingMode.AVERAGE: Work.AVERAGE_POOL,
+    PoolingMode.SUM: Work.AVERAGE_POOL,
+    PoolingMode.NONE: Work.AVERAGE_POOL,
+    PoolingMode.REDUCE_SUM: Work.REDUCE_SUM,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferProblem:
     """Everything about an operation that its buffers depend on. Shapes are height, width, depth.
 
-    `reads_ifm2` says whether a second operand comes from memory.
+    `reads_ifm2` says whether a second operand comes from memory, `repeats_operand` whether an operand is one row, column or
+    channel of it that is repeated.
     """
 
     work: Work
@@ -73,6 +85,7 @@ class BufferProblem:
     upscale: Upscale = Upscale.NONE
     has_lut: bool = False
     reads_ifm2: bool = False
+    repeats_operand: bool = False
     accumulator: AccumulatorFormat = AccumulatorFormat.INT32
     traversal: Traversal = Traversal.DEPTH_FIRST
 
@@ -95,6 +108,7 @@ def buffers_of(operation: KernelOperation) -> BufferProblem:
         upscale=window.upscale if window else Upscale.NONE,
         has_lut=operation.activation.function.lut_index is not None,
         reads_ifm2=isinstance(operation, Elementwise) and operation.ifm2 is not None,
+        repeats_operand=isinstance(operation, Elementwise) and operation.repeats_operand,
         accumulator=operation.accumulator,
         traversal=operation.traversal if isinstance(operation, Convolution) else Traversal.DEPTH_FIRST,
     )
@@ -121,6 +135,7 @@ def buffer_banks(rule: BufferRule, height: Any, width: Any, depth: Any) -> tuple
 
 def buffer_rule(problem: BufferProblem, variant: Variant) -> BufferRule:
     """What the buffers of every block of an operation depend on."""
+    room = lut_start(problem, variant) - variant.shram.reserved_output_banks
     granules, ublock, kernel = variant.shram.shared_granules, variant.accelerator.ofm_ublock, problem.kernel
     is_elementwise, is_wide = problem.work is Work.ELEMENTWISE, problem.accumulator is AccumulatorFormat.INT40
     if is_elementwise:
@@ -141,8 +156,16 @@ def buffer_rule(problem: BufferProblem, variant: Variant) -> BufferRule:
         reach_y=min(kernel.dilated_height, SUB_KERNEL) + nearest,
         reach_x=min(kernel.dilated_width, SUB_KERNEL) + nearest,
         upscale=1 if problem.upscale is Upscale.NONE else 2,
-        ublock_height=ublock.height,
-        ublock_width=ublock.width,
+        unit_height=ublock.height,
+        unit_width=ublock.width,
+        unit_bytes=_UNIT_BYTES,
+        wide_height=ublock.height,
+        wide_width=ublock.width,
+        wide_bytes=_UNIT_BYTES,
+        widest_height=ublock.height,
+        widest_width=ublock.width,
+        widest_bytes=_UNIT_BYTES,
+        narrow_bytes=_UNIT_BYTES,
         ifm_depth=ifm_depth,
         ifm_bits=problem.ifm_bits,
         ifm_granule=ifm_granule,
@@ -151,8 +174,14 @@ def buffer_rule(problem: BufferProblem, variant: Variant) -> BufferRule:
         has_accumulators=not is_elementwise,
         accumulator_bytes=5 if is_wide else 4,
         accumulator_granule=granules.accumulator_40_bit if is_wide else granules.accumulator_32_bit,
+        accumulator_unit=ARRAY_CHANNELS,
+        halves=BUFFER_HALVES,
         bank_bytes=variant.shram.bank_bytes,
-        room=lut_start(problem, variant) - variant.shram.reserved_output_banks,
+        ifm_room=room,
+        accumulator_room=room,
+        room=room,
+        row_bytes=0,
+        row_width=0,
     )
 
 

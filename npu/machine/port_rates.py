@@ -12,7 +12,8 @@ from npu.records import dataclass
 class PortRate:
     """Bytes per cycle and latency in cycles of reads and of writes, alone on the port.
 
-    `weights` is how fast the weight decoder reads: no more than its window is on its way at a time.
+    `weights` and `copy` are how fast the weight decoder and the DMA engine read: no more than their windows are on their way at
+    a time.
 
     What they come from: `beat_cycles` per beat of a direction, `read_burst_cycles` and `write_burst_cycles` per burst of
     at most `burst_bytes` (however short it is). `copies` are those of the DMA engine that are unfinished at a time.
@@ -21,6 +22,7 @@ class PortRate:
     read: float
     write: float
     weights: float
+    copy: float
     read_latency: float
     burst_bytes: int
     beat_cycles: float
@@ -31,7 +33,7 @@ class PortRate:
     def copy_cycles(self, size: float) -> tuple[float, float]:
         """Cycles until the engine has read a copy of so many bytes, and until these are there: the latency of one copy passes
         while the engine reads the next."""
-        read = size / self.read
+        read = size / self.copy
         there = read + self.read_latency
         return max(read, there / self.copies), there
 
@@ -51,11 +53,12 @@ def _port_rate(variant: Variant, port: Port) -> PortRate:
     burst_beats = burst / variant.accelerator.axi_data_bytes
     read_burst, write_burst = (float(row[channel]["burst_cycles"]) for channel in ("read", "write"))
     read, latency = burst / max(burst_beats * beat_cycles, read_burst), float(row["read"]["latency"])
-    window = float(machine_rows(variant)[0]["weight_window_bytes"])
+    window, copied = float(machine_rows(variant)[0]["weight_window_bytes"]), variant.timing.dma_window_bytes
     return PortRate(
         read=read,
         write=burst / max(burst_beats * beat_cycles, write_burst),
         weights=1 / max(1 / read, latency / window),
+        copy=1 / max(1 / read, latency / copied) if copied else read,
         read_latency=latency,
         burst_bytes=int(burst),
         beat_cycles=float(row["beat_cycles"]),

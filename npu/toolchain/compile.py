@@ -153,7 +153,7 @@ def compile_in_session(
     Without weights, their compressed sizes are estimates: what is compiled can be timed, not run.
     """
     chooser = session.choosers.get(session.variant.name, lambda: BlockChooser(session.variant))
-    weight_format = family_of(session.variant.accelerator.product).weights.of_cores
+    constants = family_of(session.variant.accelerator.product).constants
     return compile_in_memory(
         source,
         name,
@@ -163,7 +163,7 @@ def compile_in_session(
         lstm_gates=session.lstm_gates,
         progress=progress,
         observers=observers,
-        encoder=weight_format.encode if with_weights else weight_format.stand_in,
+        encoder=constants.encode if with_weights else constants.stand_in,
     )
 
 

@@ -1,7 +1,7 @@
-"""Whether a kernel's buffers and look-up tables fit where the stream puts them in SHRAM.
+"""Whether a kernel's buffers and look-up tables fit where the stream puts them in SHRAM, or memories of their own.
 
-The sizes of the buffers are those of `npu.isa.shram`, which the compiler uses too: what judges these formulas are the
-registers of Vela's streams, in the tests. The boundaries are the registers of the operation.
+The sizes of the buffers are those of `npu.isa.shram` and `npu.isa.ethos_u85.micro_blocks`, which the compiler uses too: what
+judges these formulas are the registers of Vela's streams, in the tests. The boundaries are the registers of the operation.
 """
 
 from __future__ import annotations
@@ -9,13 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npu.hardware.variant import Variant
-from npu.isa.operations import Dma, Elementwise, KernelOperation, Operation
+from npu.isa.ethos_u85.micro_blocks import buffer_rule as own_buffer_rule
+from npu.isa.ethos_u85.micro_blocks import choices as micro_blocks
+from npu.isa.ethos_u85.micro_blocks import map_bytes
+from npu.isa.operations import Block, Dma, Elementwise, KernelOperation, Operation, Pooling, PoolingMode, Resizing
 from npu.isa.shram import LUT_SLOT_BYTES, buffer_banks, buffer_rule, buffers_of, lut_start, table_bytes
+from npu.machine.buffers import accumulator_banks, ifm_banks
 
 
 def shram_findings(operation: Operation, variant: Variant) -> Iterator[str]:
-    """What is too small among the buffers of an operation; nothing for transfers and waits, nor where buffers share nothing."""
-    if not isinstance(operation, KernelOperation) or variant.shram.granules is None:
+    """What is too small among the buffers of an operation; nothing for transfers and waits."""
+    if not isinstance(operation, KernelOperation):
+        return
+    if operation.options is not None:
+        yield from _apart(operation, operation.options.ublock, variant)
         return
     problem, block, layout = buffers_of(operation), operation.block, operation.shram
     ifm, accumulator = buffer_banks(buffer_rule(problem, variant), block.height, block.width, block.depth)
@@ -30,6 +37,27 @@ def shram_findings(operation: Operation, variant: Variant) -> Iterator[str]:
         return
     yield from _too_small("IFM buffer", first, min(layout.ifm_end, layout.accumulator_start), ifm)
     yield from _too_small("accumulators", layout.accumulator_start, end, accumulator)
+
+
+def _apart(operation: KernelOperation, ublock: Block, variant: Variant) -> Iterator[str]:
+    """What does not fit memories of their own: one block of the IFM, and its accumulators."""
+    if isinstance(operation, Resizing) or (isinstance(operation, Pooling) and operation.mode is PoolingMode.NONE):
+        return
+    problem, block = buffers_of(operation), operation.block
+    allowed = micro_blocks(problem, variant)
+    if ublock not in allowed:
+        names = ", ".join(f"{one.height}x{one.width}x{one.depth}" for one in allowed)
+        yield f"its micro-block must be {names}, got {ublock.height}x{ublock.width}x{ublock.depth}"
+        return
+    rule = own_buffer_rule(problem, ublock, variant, 1)
+    if rule.ifm_buffers:
+        whole = map_bytes(operation.ifm, ublock, variant.accelerator)
+        ifm = min(ifm_banks(rule, block.height, block.width, block.depth), whole)
+        if ifm > rule.ifm_room:
+            yield f"its IFM block must fit {rule.ifm_room} bytes, got {ifm}"
+    accumulators = accumulator_banks(rule, block.height, block.width, block.depth) if rule.has_accumulators else 0
+    if accumulators > rule.accumulator_room:
+        yield f"its accumulators must fit {rule.accumulator_room} bytes, got {accumulators}"
 
 
 def _is_one_element(operation: Elementwise) -> bool:

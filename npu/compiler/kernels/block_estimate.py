@@ -156,10 +156,16 @@ def operation_cycles(op, machine, ports, limit, fetches, cost, scratch):  # type
 @inlined
 def is_fitting(rule, height, width, depth):  # type: ignore[no-untyped-def]
     """Whether the buffers of a block find room."""
-    banks = ifm_banks(rule, height, width, depth) * rule.ifm_buffers
+    if rule.row_bytes > 0 and width * depth * rule.ifm_bits // 8 > rule.row_bytes:
+        return False
+    if rule.row_width > 0 and width > rule.row_width:
+        return False
+    ifm, accumulators = np.int64(0), np.int64(0)
+    if rule.ifm_buffers:
+        ifm = ifm_banks(rule, height, width, depth) * rule.ifm_buffers
     if rule.has_accumulators:
-        banks += accumulator_banks(rule, height, width, depth)
-    return banks <= rule.room
+        accumulators = accumulator_banks(rule, height, width, depth)
+    return ifm <= rule.ifm_room and accumulators <= rule.accumulator_room and ifm + accumulators <= rule.room
 
 
 @inlined

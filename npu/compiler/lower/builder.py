@@ -18,9 +18,10 @@ from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.fusions import CACHE_SHARE, Fusions
 from npu.compiler.lower.geometry import as_shape, crop, fold_shape, laid_out, pitch_as
 from npu.compiler.lower.pair_tables import function_values
-from npu.compiler.lower.quantize import activation_range
+from npu.compiler.lower.quantize import activation_range, mean_scale
 from npu.compiler.lower.relabel import without_relabelings
 from npu.compiler.lower.rooms import Rooms
+from npu.compiler.lower.scales import with_fitting_scales
 from npu.compiler.near_copies import cycles_with_copy, near_copy
 from npu.compiler.pointwise import shape_forms
 from npu.compiler.step_problems import StepEstimates
@@ -29,6 +30,7 @@ from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
 from npu.hardware.variant import Variant
+from npu.isa.families import family_of
 from npu.isa.operations import (
     IDENTITY,
     INT16,
@@ -116,7 +118,7 @@ class Builder:
         self.rooms = rooms
         self.estimates, self.keeps_maps = estimates, keeps_maps
         self.fusions = fusions
-        self.variant = variant
+        self.variant, self._arithmetic = variant, family_of(variant.accelerator.product).arithmetic
         self.lstm_gates = lstm_gates
         self.saves_memory = saves_memory
         self.index = -1
@@ -287,7 +289,14 @@ class Builder:
     # Steps
 
     def emit(self, step: Step) -> None:
-        """Append a step; one of larger maps than the registers can say (only steps on single positions are) in pieces."""
+        """Append a step; one of larger maps than the registers can say (only steps on single positions are) in pieces.
+
+        LoweringError if the registers have no room for its scales.
+        """
+        fitting = with_fitting_scales(step, self._arithmetic)
+        if fitting is None:
+            raise self.error(self.graph.ops[self.index], f"scales must have at most {self._arithmetic.scale_bits} bits")
+        step = fitting
         for offset in itertools.product(*(range(0, extent, MAX_EXTENT) for extent in step.ofm.shape)):
             self._steps.append(step if max(step.ofm.shape) <= MAX_EXTENT else _piece(step, as_shape(offset)))
 
@@ -361,6 +370,10 @@ class Builder:
             "maximum": limits.maximum,
             "lut": lut,
         }
+
+    def mean_scale(self, count: int) -> Scale:
+        """The factor 1 / count, which rounds ties away from zero."""
+        return mean_scale(count, self._arithmetic.scale_bits)
 
     def copy(self, source: View, target: View) -> None:
         """Move a box of raw values; pooling has no 32-bit inputs, sums have."""

@@ -16,15 +16,6 @@ from npu.isa.rules import MAX_EXTENT
 from npu.records import replace
 
 
-def mean_scale(count: int) -> Scale:
-    """The factor 1 / count: floor((2**(31 + k) + 2**k) / count) and shift 31 + k, k = bits of count - 1.
-
-    The excess makes an exact tie round away from zero, as the reference kernel's integer division does.
-    """
-    extra = (count - 1).bit_length()
-    return Scale(((1 << (31 + extra)) + (1 << extra)) // count, 31 + extra)
-
-
 def lower_average_pool(builder: Builder, op: Op) -> None:
     """AVERAGE_POOL_2D: divides by the number of positions that are not padding."""
     _lower(builder, op, PoolingMode.AVERAGE)
@@ -109,7 +100,7 @@ def _pool_columns(builder: Builder, window: SlidingWindow, mode: PoolingMode, fi
     """Over pooled rows. Columns of far windows are taken for rows, and those of all rows on which windows stand for columns."""
     ifm, ofm, kernel = window.ifm, window.ofm, window.kernel
     oh, ow, depth = ofm.shape
-    scale = mean_scale(kernel.height * kernel.width) if mode is PoolingMode.AVERAGE else IDENTITY
+    scale = builder.mean_scale(kernel.height * kernel.width) if mode is PoolingMode.AVERAGE else IDENTITY
     if kernel.stride_x <= builder.variant.accelerator.max_kernel_stride:
         builder.pool(ifm, ofm, mode, finish=finish, scale=scale, kernel=KernelWindow(1, kernel.width, 1, kernel.stride_x))
         return
@@ -145,5 +136,5 @@ def emit_pool(
     """One pooling step; an average over padding divides by its own count."""
     scale: Scale | None = IDENTITY
     if mode is PoolingMode.AVERAGE:
-        scale = mean_scale(kernel.height * kernel.width) if padding.is_none else None
+        scale = builder.mean_scale(kernel.height * kernel.width) if padding.is_none else None
     builder.pool(ifm, ofm, mode, finish=finish, scale=scale, kernel=kernel, padding=padding)

@@ -35,6 +35,18 @@ def register_scale(real: float) -> Scale:
     return Scale(multiplier, 31 - exponent)
 
 
+def mean_scale(count: int, scale_bits: int) -> Scale:
+    """The factor 1 / count of so many bits: floor((2**(bits - 1 + k) + 2**k) / count) and shift bits - 1 + k, k = bits of
+    count - 1.
+
+    The excess makes an exact tie round away from zero, as the reference kernel's integer division does. Sums below
+    2**(bits - 2) are exact.
+    """
+    extra = (count - 1).bit_length()
+    shift = scale_bits - 1 + extra
+    return Scale(((1 << shift) + (1 << extra)) // count, shift)
+
+
 def short_scale(real: float) -> Scale:
     """The same with a multiplier of 15 bits, for sums of 64 bits; TFLite's overload for int64_t."""
     scale = register_scale(real)

@@ -20,7 +20,6 @@ from npu.compiler.ir import StepWeights, View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop, images, needed_after
 from npu.compiler.lower.memory import repeat
-from npu.compiler.lower.pooling import mean_scale
 from npu.compiler.lower.resize_phases import phased_ways
 from npu.graph.attributes import ResizeBilinearOptions, ResizeNearestNeighborOptions
 from npu.graph.graph import Op
@@ -144,7 +143,7 @@ def _mean(builder: Builder, ifm: View, ofm: View, size: int) -> None:
         ifm,
         ofm,
         PoolingMode.AVERAGE,
-        scale=mean_scale(rows * columns) if padding.is_none else None,
+        scale=builder.mean_scale(rows * columns) if padding.is_none else None,
         kernel=KernelWindow(rows, columns),
         padding=padding,
         upscale=Upscale.NEAREST,
@@ -164,7 +163,8 @@ def _between(builder: Builder, ifm: View, ofm: View, factor: int) -> None:
         builder.convolve(
             x,
             y,
-            _weights(row.kernel, column.kernel, depth),
+            _weights(builder, row.kernel, column.kernel, depth),
+            rounding=Rounding.NATURAL,
             kernel=KernelWindow(row.kernel, column.kernel),
             upscale=Upscale.NEAREST,
             is_depthwise=True,
@@ -184,14 +184,11 @@ def _parts(count: int, size: int, factor: int) -> Iterator[_Part]:
     yield _Part(count - end, end, size - half, half, 1)
 
 
-def _weights(height: int, width: int, depth: int) -> StepWeights:
-    """1, 2, ..., 2, 1 along every axis that is longer than 1; the factor is 1 / their sum.
-
-    Multiplying with two roundings gives the sum itself first; the other one then takes ties away from zero.
-    """
+def _weights(builder: Builder, height: int, width: int, depth: int) -> StepWeights:
+    """1, 2, ..., 2, 1 along every axis that is longer than 1; the factor is 1 / their sum."""
     plane = np.outer(_taps(height), _taps(width))
     values = np.broadcast_to(plane[None, :, :, None], (depth, height, width, 1)).copy()
-    return StepWeights.unbiased(values, mean_scale(int(plane.sum())))
+    return StepWeights.unbiased(values, builder.mean_scale(int(plane.sum())))
 
 
 def _taps(size: int) -> npt.NDArray[np.int16]:

@@ -20,9 +20,8 @@ import numpy.typing as npt
 from npu.compiler.ir import StepWeights, Storage, View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop, laid_out, spread
-from npu.compiler.lower.pooling import mean_scale
 from npu.graph.readers import readers_of
-from npu.isa.operations import KernelWindow
+from npu.isa.operations import KernelWindow, Rounding
 from npu.records import dataclass
 
 _TAPS = 2
@@ -135,8 +134,8 @@ def _make_apart(builder: Builder, rows: View, ofm: View, size: tuple[int, int], 
 
 def _blend(builder: Builder, windows: View, ofm: View, row: _Blend, column: _Blend) -> None:
     plane, depth = np.outer(row.weights, column.weights), ofm.shape[2]
-    weights = _mean_weights(np.broadcast_to(plane[None, :, :, None], (depth, *plane.shape, 1)), int(plane.sum()))
-    builder.convolve(windows, ofm, weights, kernel=KernelWindow(*plane.shape), is_depthwise=True)
+    weights = _mean_weights(builder, np.broadcast_to(plane[None, :, :, None], (depth, *plane.shape, 1)), int(plane.sum()))
+    builder.convolve(windows, ofm, weights, rounding=Rounding.NATURAL, kernel=KernelWindow(*plane.shape), is_depthwise=True)
 
 
 def _make_joined(builder: Builder, rows: View, ofm: View, size: tuple[int, int], row: _Blend, phases: Sequence[_Blend]) -> None:
@@ -149,14 +148,19 @@ def _make_joined(builder: Builder, rows: View, ofm: View, size: tuple[int, int],
     builder.convolve(
         rows,
         laid_out(ofm, (0, 0), (*size, factor * depth), (ofm.pitches[0], factor * depth)),
-        _mean_weights(planes.reshape(factor * depth, len(row.weights), taps, depth), sum(row.weights) * sum(phases[0].weights)),
+        _mean_weights(
+            builder,
+            planes.reshape(factor * depth, len(row.weights), taps, depth),
+            sum(row.weights) * sum(phases[0].weights),
+        ),
+        rounding=Rounding.NATURAL,
         kernel=KernelWindow(len(row.weights), taps),
     )
 
 
-def _mean_weights(values: npt.NDArray[np.int64], total: int) -> StepWeights:
-    """Two roundings give the sum itself first; the other one takes ties away from zero, as the reference does."""
-    return StepWeights.unbiased(np.ascontiguousarray(values, np.int16), mean_scale(total))
+def _mean_weights(builder: Builder, values: npt.NDArray[np.int64], total: int) -> StepWeights:
+    """Of a blend; the factor takes ties away from zero, as the reference does."""
+    return StepWeights.unbiased(np.ascontiguousarray(values, np.int16), builder.mean_scale(total))
 
 
 def _bordered(builder: Builder, ifm: View, before: int) -> View:

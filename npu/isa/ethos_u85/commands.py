@@ -1,7 +1,8 @@
 """The command table of Ethos-U85: opcodes, field positions and ranges, and which attribute a register holds.
 
 Names and positions are those that Vela 5.2 writes and prints. Registers stand in groups that the same operations read.
-Attributes that `latch.py` makes something else of have no counterpart of that name in the records.
+Attributes that `latch.py` makes something else of have no counterpart of that name in the records: `hold.py` says what
+registers hold for one.
 """
 
 from __future__ import annotations
@@ -109,6 +110,16 @@ class Function(IntEnum):
     SIGMOID = 11
 
 
+TABLES = {
+    Function.LUT_U8_U8: (256, 8, ClipRange.LIMITS),
+    Function.LUT_S8_S8: (256, 8, ClipRange.LIMITS),
+    Function.LUT_S8_S16: (512, 16, ClipRange.FORCE_INT8),
+    Function.LUT_S8_S32: (1024, 32, ClipRange.FORCE_INT8),
+    Function.LUT_S16_S16: (2048, 16, ClipRange.LIMITS),
+}
+"""Bytes of a table, bits of what is found there, and what values are clamped to before they are looked up."""
+
+
 class Sparsity(IntEnum):
     """Of the weights (register value)."""
 
@@ -124,7 +135,7 @@ _ROUNDING = {
     OfmRounding.TRUNCATE_TO_ZERO: Rounding.TRUNCATE,
     OfmRounding.TRUNCATE_TO_LOWER: Rounding.FLOOR,
 }
-_MICROBLOCKS = {
+MICROBLOCKS = {
     Microblock.U1X1: (1, 1),
     Microblock.U1X2: (1, 2),
     Microblock.U1X4: (1, 4),
@@ -144,7 +155,7 @@ def _renamed(attributes: Mapping[Any, object]) -> FieldCode:
 _ROUNDS = _renamed(_ROUNDING)
 _ACCUMULATES = _renamed({Accumulator.INT32: AccumulatorFormat.INT32, Accumulator.INT48: AccumulatorFormat.INT48})
 _CLIPS = _renamed({Clip.B16: ClipRange.LIMITS, Clip.NONE: ClipRange.NONE})
-_PLANES = _renamed({number: Block(*plane, 0) for number, plane in _MICROBLOCKS.items()})
+_PLANES = _renamed({number: Block(*plane, 0) for number, plane in MICROBLOCKS.items()})
 _make = CommandMaker({Product.ETHOS_U85: 40})
 
 
@@ -203,11 +214,17 @@ def _resize_step(name: str, opcode: int, axis: str) -> Command:
     )
 
 
-def _stream(base: str, length: str, number: int, opcode: int) -> tuple[Command, Command]:
+def _stream(base: str, length: str, number: int, opcode: int) -> tuple[Command, ...]:
     return (
         _make.address(base, opcode, f"weights[{number}].address", f"address of weight stream {number}"),
         _make.length(length, opcode + 1, 32, f"weights[{number}].length_bytes", f"bytes of weight stream {number}"),
     )
+
+
+def _region_and_place(name: str) -> tuple[tuple[Command, ...], tuple[Command, ...]]:
+    """The region or chaining buffer of a map; tiles and strides, which only one in memory has."""
+    region, *place = _make.place_of_map(name)
+    return (region,), tuple(place)
 
 
 def _index_mode(holds: str) -> Field:
@@ -231,10 +248,10 @@ OPERATIONS = (
 )
 """The kick-offs."""
 
+IFM_REGION, IFM_PLACE = _region_and_place("ifm")
+IFM_DEPTH = (_make.number("NPU_SET_IFM_DEPTH_M1", 260, 16, "ifm.depth", "IFM channels, minus 1", MINUS_ONE),)
 IFM = (
-    *_make.place_of_map("ifm"),
     _make.zero_point("NPU_SET_IFM_ZERO_POINT", 265, "ifm.zero_point"),
-    _make.number("NPU_SET_IFM_DEPTH_M1", 260, 16, "ifm.depth", "IFM channels, minus 1", MINUS_ONE),
     _make.register(
         "NPU_SET_IFM_PRECISION",
         261,
@@ -245,8 +262,8 @@ IFM = (
         _storage("ifm"),
     ),
 )
+OFM_REGION, OFM_PLACE = _region_and_place("ofm")
 KERNEL = (
-    *_make.place_of_map("ofm"),
     _make.zero_point("NPU_SET_OFM_ZERO_POINT", 280, "ofm.zero_point"),
     *_make.extent_of_ofm(),
     _make.register(
@@ -299,16 +316,19 @@ WEIGHTS = (
     ),
     _make.number("NPU_SET_WEIGHT_REGION", 296, 3, "weights[0].region", REGION),
     *_stream("NPU_SET_WEIGHT_BASE", "NPU_SET_WEIGHT_LENGTH", 0, 32),
-    *_stream("NPU_SET_WEIGHT1_BASE", "NPU_SET_WEIGHT1_LENGTH", 1, 144),
-    *_stream("NPU_SET_WEIGHT2_BASE", "NPU_SET_WEIGHT2_LENGTH", 2, 146),
-    *_stream("NPU_SET_WEIGHT3_BASE", "NPU_SET_WEIGHT3_LENGTH", 3, 148),
     _make.number("NPU_SET_SCALE_REGION", 297, 3, "scales[0].region", REGION),
     _make.address("NPU_SET_SCALE_BASE", 34, "scales[0].address", "address of the scale records"),
     _make.length("NPU_SET_SCALE_LENGTH", 35, 20, "scales[0].length_bytes", "bytes of the scale records"),
 )
+FURTHER_WEIGHTS = (
+    _stream("NPU_SET_WEIGHT1_BASE", "NPU_SET_WEIGHT1_LENGTH", 1, 144),
+    _stream("NPU_SET_WEIGHT2_BASE", "NPU_SET_WEIGHT2_LENGTH", 2, 146),
+    _stream("NPU_SET_WEIGHT3_BASE", "NPU_SET_WEIGHT3_LENGTH", 3, 148),
+)
+"""Of the streams behind the first."""
+IFM2_REGION, IFM2_PLACE = _region_and_place("ifm2")
 IFM2_ZERO_POINT = (_make.zero_point("NPU_SET_IFM2_ZERO_POINT", 393, "ifm2.zero_point"),)
-SECOND_INPUT = (
-    *_make.place_of_map("ifm2"),
+IFM2 = (
     _make.register(
         "NPU_SET_IFM2_PRECISION",
         389,
@@ -322,7 +342,11 @@ SECOND_INPUT = (
 OPERANDS = (
     _broadcast("NPU_SET_IFM_BROADCAST", 264, "ifm"),
     _scale("NPU_SET_IFM_SCALE", 37, "ifm_scale", "scale of the IFM's elements"),
+)
+IFM2_SCALE = (
     _scale("NPU_SET_IFM2_SCALE", 38, "ifm2_scale", "scale of the second operand's; of LRELU that of negative numbers"),
+)
+SCALAR = (
     _make.wide(
         "NPU_SET_OP_SCALAR",
         39,
@@ -377,19 +401,31 @@ DMA_INDICES = (
     _make.number("NPU_SET_DMA0_IDX_REGION", 308, 3, "indices.region", REGION),
     _make.address("NPU_SET_DMA0_IDX", 55, "indices.address", "address of the indices"),
     _make.address("NPU_SET_DMA0_IDX_MAX", 56, "indices.maximum", "largest index"),
+)
+DMA_PLANES_OF_INDICES = (
     _make.address("NPU_SET_DMA0_IDX_SKIP1", 57, "indices.skip_bytes", "bytes skipped after the indices of a plane"),
 )
 
 COMMANDS: tuple[Command, ...] = (
     *OPERATIONS,
+    *IFM_REGION,
+    *IFM_PLACE,
+    *IFM_DEPTH,
     *IFM,
+    *OFM_REGION,
+    *OFM_PLACE,
     *KERNEL,
     *EXTENT,
     *WINDOW,
     *WEIGHTS,
+    *(register for stream in FURTHER_WEIGHTS for register in stream),
+    *IFM2_REGION,
+    *IFM2_PLACE,
     *IFM2_ZERO_POINT,
-    *SECOND_INPUT,
+    *IFM2,
     *OPERANDS,
+    *IFM2_SCALE,
+    *SCALAR,
     *SECOND_OPERAND,
     *RESIZE,
     *DMA,
@@ -397,5 +433,6 @@ COMMANDS: tuple[Command, ...] = (
     *DMA_ROW_STEPS,
     *DMA_PLANES,
     *DMA_INDICES,
+    *DMA_PLANES_OF_INDICES,
 )
 """Every command."""

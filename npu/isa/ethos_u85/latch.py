@@ -14,7 +14,8 @@ from typing import Any
 from npu.errors import StreamError
 from npu.hardware.variant import Accelerator, Variant
 from npu.isa.command import Command
-from npu.isa.ethos_u85.commands import Function
+from npu.isa.ethos_u85.canonical import NO_SHRAM, WEIGHT_STREAMS, ublock_depth
+from npu.isa.ethos_u85.commands import TABLES, Function
 from npu.isa.ethos_u85.rules import check_operation
 from npu.isa.family import AttributeValues
 from npu.isa.latch import (
@@ -36,7 +37,6 @@ from npu.isa.operations import (
     ActivationFunction,
     AddressRange,
     Block,
-    ClipRange,
     Convolution,
     DepthwiseConvolution,
     Dma,
@@ -55,7 +55,6 @@ from npu.isa.operations import (
     ResizeAxis,
     Resizing,
     Scale,
-    ShramLayout,
     Traversal,
     WeightDecoder,
     ifm_plane,
@@ -63,8 +62,6 @@ from npu.isa.operations import (
 from npu.isa.shram import LUT_SLOT_BYTES
 from npu.records import replace
 
-_STREAMS = 4
-_NO_SHRAM = ShramLayout(0, 0)
 _IFM, _IFM2, _OFM = (map_getter(name, name, f"{name}.zero_point") for name in ("ifm", "ifm2", "ofm"))
 _OPTIONS = itemgetter(
     *("options.ublock", "ofm_scale.double_shift", "options.accumulator_source", "options.keeps_accumulators"),
@@ -73,14 +70,6 @@ _OPTIONS = itemgetter(
 _ACTIVATION = itemgetter(
     *("activation.minimum", "activation.maximum", "activation.function", "activation.table", "activation.clip_range")
 )
-_TABLES = {
-    Function.LUT_U8_U8: (256, 8, ClipRange.LIMITS),
-    Function.LUT_S8_S8: (256, 8, ClipRange.LIMITS),
-    Function.LUT_S8_S16: (512, 16, ClipRange.FORCE_INT8),
-    Function.LUT_S8_S32: (1024, 32, ClipRange.FORCE_INT8),
-    Function.LUT_S16_S16: (2048, 16, ClipRange.LIMITS),
-}
-"""Bytes of a table, bits of what is found there, and what values are clamped to before they are looked up."""
 _FUNCTIONS = {
     Function.NONE: ActivationFunction.NONE,
     Function.TANH: ActivationFunction.TANH,
@@ -136,12 +125,8 @@ def _ofm(held: AttributeValues) -> FeatureMap:
 
 @functools.lru_cache(maxsize=256)
 def _options(macs: int, plane: Block, *others: Any) -> KernelOptions:
-    depth = macs // (_DOT_PRODUCT * plane.height * plane.width)
+    depth = ublock_depth(macs, plane.height, plane.width)
     return KernelOptions(Block(plane.height, plane.width, depth), *others)
-
-
-_DOT_PRODUCT = 8
-"""Input channels that are multiplied together for each element of a micro-block."""
 
 
 def _activation(held: AttributeValues, ofm: FeatureMap) -> Activation:
@@ -149,9 +134,9 @@ def _activation(held: AttributeValues, ofm: FeatureMap) -> Activation:
     low, high = (signed_by_map(limit, is_signed=ofm.element.is_signed) for limit in (minimum, maximum))
     if (known := _FUNCTIONS.get(function)) is not None:
         return activation_of(low, high, known, clip)
-    if function not in _TABLES:
+    if function not in TABLES:
         raise StreamError(f"NPU_SET_ACTIVATION: function must be one that is modelled, got {function.name}")
-    size, bits, clip_before = _TABLES[function]
+    size, bits, clip_before = TABLES[function]
     if bits != ofm.element.bits:
         raise StreamError(
             f"NPU_SET_ACTIVATION: function {function.name} must be that of an OFM of {bits} bits, got {ofm.element.bits}"
@@ -167,7 +152,7 @@ def _any_kernel(held: AttributeValues, ofm: FeatureMap, accelerator: Accelerator
     return {
         "ofm": ofm,
         "block": block_of(*BLOCK(held)),
-        "shram": _NO_SHRAM,
+        "shram": NO_SHRAM,
         "activation": _activation(held, ofm),
         "scale": Scale(held["ofm_scale.scale"], held["ofm_scale.shift"]) if held["has_global_scale"] else None,
         "rounding": held["ofm_scale.rounding"],
@@ -188,7 +173,7 @@ def _window(held: AttributeValues, accelerator: Accelerator) -> dict[str, Any]:
 def _weighted(held: AttributeValues, accelerator: Accelerator) -> dict[str, Any]:
     """Fields of an operation with weights: streams that have none are left out."""
     region, decoder = held["weights[0].region"], held["weight_decoder"]
-    count = 1 if decoder is WeightDecoder.FAST else min(_STREAMS, accelerator.weight_decoders)
+    count = 1 if decoder is WeightDecoder.FAST else min(WEIGHT_STREAMS, accelerator.weight_decoders)
     ranges = (AddressRange(region, held[f"weights[{k}].address"], held[f"weights[{k}].length_bytes"]) for k in range(count))
     scales = AddressRange(held["scales[0].region"], held["scales[0].address"], held["scales[0].length_bytes"])
     return _window(held, accelerator) | {
@@ -265,9 +250,15 @@ def _zero_point(held: AttributeValues, name: str) -> int:
 
 def _axis(held: AttributeValues, name: str) -> ResizeAxis:
     scale = held[f"{name}.scale"]
-    steps = (held[f"{name}.{part}_int"] * scale + held[f"{name}.{part}_mod"] for part in ("one_step", "block_step"))
-    step, block_step = steps
+    step, block_step = (_step(held, name, part, scale) for part in ("one_step", "block_step"))
     return ResizeAxis(scale, step, held[f"{name}.offset"], block_step)
+
+
+def _step(held: AttributeValues, name: str, part: str, scale: int) -> int:
+    rest: int = held[f"{name}.{part}_mod"]
+    if rest >= scale:
+        raise StreamError(f"NPU_SET_RESIZE_{name.upper()}_STEP: {part}_mod must be below the scale {scale}, got {rest}")
+    return int(held[f"{name}.{part}_int"] * scale + rest)
 
 
 def _resize(own: AttributeValues, held: AttributeValues, accelerator: Accelerator) -> Resizing:

@@ -1,8 +1,12 @@
-"""What an operation must satisfy to be one that Ethos-U85 accepts, as far as it is modelled."""
+"""What an operation must satisfy to be one that Ethos-U85 accepts, as far as it is modelled.
+
+Decoder and encoder both apply these rules, and those of the form of records (`canonical.py`).
+"""
 
 from __future__ import annotations
 
 from npu.hardware.variant import Variant
+from npu.isa.ethos_u85.canonical import check_canonical
 from npu.isa.operations import (
     AccumulatorSource,
     ActivationFunction,
@@ -47,6 +51,7 @@ _MODES = frozenset(ElementwiseMode) - {ElementwiseMode.DIV}
 
 def check_operation(operation: Operation, variant: Variant) -> None:
     """Raise StreamError if the hardware of `variant` does not accept `operation`, or it does what is not modelled."""
+    check_canonical(operation, variant.accelerator)
     if isinstance(operation, KernelOperation):
         _check_kernel_operation(operation, variant)
     if isinstance(operation, WindowOperation):

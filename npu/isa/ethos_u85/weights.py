@@ -15,7 +15,8 @@ from npu.hardware.variant import Accelerator
 from npu.isa.family import WeightUse
 from npu.isa.operations import Traversal, WeightDecoder
 from npu.isa.weight_stream.decode import decode_symbols
-from npu.isa.weight_stream.kernels.order_ethos_u85 import ORDER, restore
+from npu.isa.weight_stream.encode import encode_symbols, stand_in_symbols
+from npu.isa.weight_stream.kernels.order_ethos_u85 import CHANNELS, COUNT, ORDER, TO_SYMBOLS, TO_WEIGHTS, move
 from npu.isa.weight_stream.order import WeightShape, check_padding
 from npu.machine.rules import deep_set_depth, sub_kernel
 
@@ -33,26 +34,63 @@ def decode(
     accelerator: Accelerator, use: WeightUse, shape: WeightShape, streams: Sequence[npt.NDArray[np.uint8]]
 ) -> npt.NDArray[np.int16]:
     """Weights (O, KH, KW, I), int16, I = 1 for depthwise, from the streams. Raises StreamError."""
-    if min(shape) < 1 or shape[0] * shape[1] * shape[2] * shape[3] >= _MOST_WEIGHTS:
-        raise StreamError(f"weights: shape must be positive and below 2**31 elements, got {shape}")
     orders = [_order(accelerator, use, shape, stream) for stream in range(accelerator.weight_decoders)]
-    counts = [restore(_NOTHING, _NOTHING, order, True)[0] for order in orders]
-    if max(counts) >= _MOST_WEIGHTS:
-        raise StreamError(f"weights: a stream must have less than 2**31 symbols, got {max(counts)}")
+    counts = list(map(_count, orders))
     if use.decoder is WeightDecoder.FAST:
         symbols = _fast_symbols(streams[0], counts, use, orders)
     else:
         symbols = [decode_symbols(data, count) for data, count in zip(streams, counts, strict=True)]
     weights = np.zeros(shape[0] * shape[1] * shape[2] * shape[3], np.int16)
     for own, order in zip(symbols, orders, strict=True):
-        _, stray = restore(own, weights, order, False)
+        _, stray = move(own, weights, order, TO_WEIGHTS)
         check_padding(stray, int(own[stray]))
     return weights.reshape(shape)
 
 
+def encode(accelerator: Accelerator, use: WeightUse, values: npt.NDArray[np.int16], stream: int) -> bytes:
+    """Compressed weight stream of this number, a multiple of 16 bytes, for the standard decoder.
+
+    `values` are all weights minus their zero point, (O, KH, KW, I) with I = 1 for depthwise, -255..255. Raises StreamError.
+    """
+    return encode_symbols(_symbols(accelerator, use, values, stream))
+
+
+def stand_in(accelerator: Accelerator, use: WeightUse, values: npt.NDArray[np.int16], stream: int) -> bytes:
+    """As many bytes as `encode` is expected to give, which tell one stream from another but decode to nothing."""
+    return stand_in_symbols(_symbols(accelerator, use, values, stream))
+
+
+def _symbols(accelerator: Accelerator, use: WeightUse, values: npt.NDArray[np.int16], stream: int) -> npt.NDArray[np.int16]:
+    """The weights of a stream in its order, with zeros that fill it up."""
+    if use.decoder is not WeightDecoder.STANDARD or use.is_sparse:
+        form = "sparse" if use.is_sparse else use.decoder.name
+        raise StreamError(f"weights: must be those of the STANDARD decoder and not sparse to be written, got {form}")
+    if values.ndim != 4:
+        raise StreamError(f"weights: must have the axes (O, KH, KW, I), got shape {values.shape}")
+    order = _order(accelerator, use, values.shape, stream)
+    symbols = np.zeros(_count(order), np.int16)
+    move(symbols, np.require(values, np.int16, ["C", "W"]).reshape(-1), order, TO_SYMBOLS)
+    return symbols
+
+
+def _count(order: npt.NDArray[np.void]) -> int:
+    """Symbols of a stream. Raises StreamError."""
+    count: int = move(_NOTHING, _NOTHING, order, COUNT)[0]
+    if count >= _MOST_WEIGHTS:
+        raise StreamError(f"weights: a stream must have less than 2**31 symbols, got {count}")
+    return count
+
+
 def _order(accelerator: Accelerator, use: WeightUse, shape: WeightShape, stream: int) -> npt.NDArray[np.void]:
-    """The `ORDER` of one stream."""
+    """The `ORDER` of one stream. Raises StreamError."""
     assert use.ublock is not None
+    if min(shape) < 1 or shape[0] * shape[1] * shape[2] * shape[3] >= _MOST_WEIGHTS:
+        raise StreamError(f"weights: shape must be positive and below 2**31 elements, got {shape}")
+    if use.is_depthwise and shape[3] != 1:
+        raise StreamError(f"weights: a depthwise shape must have an IFM depth of 1, got {shape}")
+    together = CHANNELS * accelerator.weight_decoders
+    if use.ublock.depth < 1 or use.ublock.depth % together:
+        raise StreamError(f"weights: micro-block depth must be a multiple of {together}, got {use.ublock.depth}")
     macs, is_wide, is_part = accelerator.macs_per_cycle, use.ifm_bits > 8, use.traversal is Traversal.PART_KERNEL_FIRST
     is_depth_first = not (is_part or use.is_depthwise)
     ifm_block = deep_set_depth(is_part)

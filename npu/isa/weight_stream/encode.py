@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npu.digests import blake2b
 from npu.errors import StreamError
+from npu.hardware.variant import Accelerator
 from npu.isa.weight_stream.kernels import configurations, emit
 from npu.isa.weight_stream.kernels import encode as kernels
 from npu.isa.weight_stream.order import WeightOrder, reorder
 
-Encoder = Callable[[NDArray[np.int16], WeightOrder], bytes]
-"""`encode_weights`, or `stand_in` where a stream is needed for its size alone."""
+if TYPE_CHECKING:
+    from npu.isa.family import WeightUse
+
+Encoder: TypeAlias = "Callable[[Accelerator, WeightUse, NDArray[np.int16], int], bytes]"
+"""The weight stream of this number of weights (O, KH, KW, I); or as many bytes, where a stream is needed for its size alone."""
 
 _ALIGNMENT = 16
 _MAX_SYMBOLS = 1 << 31
@@ -51,7 +56,11 @@ def encode_naively(symbols: NDArray[np.int16]) -> bytes:
 
 def stand_in(values: NDArray[np.int16], order: WeightOrder) -> bytes:
     """As many bytes as `encode_weights` is expected to give, which tell one stream from another but decode to nothing."""
-    symbols = reorder(values, order)
+    return stand_in_symbols(reorder(values, order))
+
+
+def stand_in_symbols(symbols: NDArray[np.int16]) -> bytes:
+    """`stand_in` of weights that are in stream order already."""
     size = -(-_checked(kernels.expected_bits(_listed(symbols)), symbols) // (8 * _ALIGNMENT)) * _ALIGNMENT
     return blake2b(symbols.data, digest_size=_ALIGNMENT).digest() + bytes(size - _ALIGNMENT)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -46,15 +45,6 @@ def test_no_option_of_vela_that_has_a_hint_is_known_here() -> None:
     for here in OF_VELA.values():
         if here.startswith("--"):
             assert here in {*compile_, *run}
-
-
-@pytest.mark.parametrize("command", ["run", "check", "compile", "explain", "report", "compare"])
-def test_a_family_that_is_read_only_is_told_truthfully(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    models = [DIGITS, DIGITS] if command == "compare" else [DIGITS]
-    output = ["-o", os.devnull] if command in ("compile", "report") else []
-    assert main([command, *models, "--target", "ethos-u85-256", *output]) == (3 if command == "check" else 1)
-    error = capsys.readouterr().err
-    assert "must be an NPU to compile for, got ethos-u85-256: streams of Ethos-U85 are read only here" in error
 
 
 def test_a_missing_file_is_plain(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,9 +14,7 @@ from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Product
 from npu.isa.command import Command
 from npu.isa.decode import decode
-from npu.isa.encode import encode
 from npu.isa.ethos_u85.family import ETHOS_U85
-from npu.isa.operations import Stop
 from npu.isa.payload import configuration_of, decode_config, find_target, parse_payload
 
 from tests.support import operator_cases as base
@@ -82,11 +80,6 @@ def test_a_file_of_vela_names_the_target_that_it_is_for(target: str) -> None:
     config, variant = decode_config(parse_payload(job.payload).config_word), load_variant(target)
     assert config == configuration_of(variant)
     assert find_target(config, map(load_variant, SIZES)) == variant
-
-
-def test_streams_are_read_only() -> None:
-    with pytest.raises(StreamError, match=r"operations: streams of ETHOS_U85 are read only, they are not written here"):
-        encode([Stop()], load_variant("ethos-u85-256"))
 
 
 def words_of(name: str) -> list[int]:

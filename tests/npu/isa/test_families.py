@@ -41,9 +41,9 @@ def test_a_description_allows_what_the_registers_of_its_family_hold(product: Pro
 
 
 @pytest.mark.parametrize("target", list_variants())
-def test_buffers_are_in_shared_banks_where_the_family_places_them(target: str) -> None:
+def test_buffers_share_banks_where_operations_choose_no_micro_block(target: str) -> None:
     variant = load_variant(target)
-    assert (variant.shram.granules is None) is (family_of(variant.accelerator.product).buffers is None)
+    assert (variant.shram.granules is None) is (family_of(variant.accelerator.product).buffers.micro_blocks is not None)
 
 
 def test_the_payload_names_the_architecture_of_the_family(monkeypatch: pytest.MonkeyPatch) -> None:

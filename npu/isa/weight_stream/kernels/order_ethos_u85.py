@@ -26,6 +26,8 @@ ORDER = np.dtype(
 """Shape and order of the weights of one stream."""
 CHANNELS = 4
 """That a stream has side by side."""
+COUNT, TO_WEIGHTS, TO_SYMBOLS = range(3)
+"""Directions."""
 
 
 @Inlined
@@ -38,16 +40,20 @@ def zeros(symbols, at, count, stray):  # type: ignore[no-untyped-def]
 
 
 @Inlined
-def element(symbols, weights, n, at, outputs, inputs, place):  # type: ignore[no-untyped-def]
-    """Put the weights of one kernel element of a micro-block, of output and input channels from these on, into place; the first
-    padding among them that is not 0 (or -1)."""
+def element(symbols, weights, n, at, outputs, inputs, place, direction):  # type: ignore[no-untyped-def]
+    """Move the weights of one kernel element of a micro-block, of output and input channels from these on; the first padding
+    among them that is not 0 (or -1)."""
     stray = np.int64(-1)
     for first in range(0, n.ifm_ublock_depth, n.step):
         for group in range(CHANNELS * n.stream, n.ofm_ublock_depth, CHANNELS * n.streams):
             for o in range(outputs + group, outputs + group + CHANNELS):
                 for i in range(inputs + first, inputs + first + n.step):
                     if o < n.depth and i < n.ifm_depth:
-                        weights[(o * n.kernel_height * n.kernel_width + place) * n.ifm_depth + i] = symbols[at]
+                        own = (o * n.kernel_height * n.kernel_width + place) * n.ifm_depth + i
+                        if direction == TO_SYMBOLS:
+                            symbols[at] = weights[own]
+                        else:
+                            weights[own] = symbols[at]
                     elif symbols[at] != 0 and stray < 0:
                         stray = at
                     at += 1
@@ -55,7 +61,7 @@ def element(symbols, weights, n, at, outputs, inputs, place):  # type: ignore[no
 
 
 @Inlined
-def sub_kernel(symbols, weights, n, at, box, outputs, inputs, is_counting):  # type: ignore[no-untyped-def]
+def sub_kernel(symbols, weights, n, at, box, outputs, inputs, direction):  # type: ignore[no-untyped-def]
     """The weights of a sub-kernel of a micro-block: where the next symbol is, and the first padding that is not 0 (or -1).
 
     Its elements come by the remainder of their place by the stride, every other row from its end.
@@ -71,26 +77,27 @@ def sub_kernel(symbols, weights, n, at, box, outputs, inputs, is_counting):  # t
             if row & 1 != 0:
                 column = columns - 1 - column
             place = (top + y + row * n.stride_y) * n.kernel_width + left + x + column * n.stride_x
-            if not is_counting:
-                nonzero = element(symbols, weights, n, at, outputs, inputs, place)
+            if direction != COUNT:
+                nonzero = element(symbols, weights, n, at, outputs, inputs, place, direction)
                 stray = nonzero if stray < 0 else stray
             at += size
             missing -= 1
             if n.is_depthwise != 0 and missing % n.element_rounding == 0:
-                stray = stray if is_counting else zeros(symbols, at, extra, stray)
+                stray = stray if direction == COUNT else zeros(symbols, at, extra, stray)
                 at += extra
     if missing > 0:
         count = (missing + (n.extra if n.is_depthwise != 0 else 0)) * size
-        stray = stray if is_counting else zeros(symbols, at, count, stray)
+        stray = stray if direction == COUNT else zeros(symbols, at, count, stray)
         at += count
     return at, stray
 
 
-@kernel(ty.several(ty.int64, 2)(ty.int16[::1], ty.int16[::1], ty.record(ORDER)[::1], ty.boolean))
-def restore(symbols, weights, orders, is_counting):  # type: ignore[no-untyped-def]
-    """Put the symbols of a stream into weights (O, KH, KW, I); their number, and the first padding that is not 0 (or -1).
+@kernel(ty.several(ty.int64, 2)(ty.int16[::1], ty.int16[::1], ty.record(ORDER)[::1], ty.int64))
+def move(symbols, weights, orders, direction):  # type: ignore[no-untyped-def]
+    """Put the symbols of a stream into weights (O, KH, KW, I), or those weights into symbols, which must be 0, or only count.
 
-    `is_counting`: only tell the number. Every other block of the OFM walks the blocks of the IFM from the last to the first.
+    Returns the number of symbols, and the first padding that is not 0 (or -1). Every other block of the OFM walks the blocks of
+    the IFM from the last to the first.
     """
     n = orders[0]
     at, stray = np.int64(0), np.int64(-1)
@@ -109,6 +116,6 @@ def restore(symbols, weights, orders, is_counting):  # type: ignore[no-untyped-d
                     )
                     for i in range(first, first + inputs, n.ifm_ublock_depth):
                         for o in range(outer, outer + outputs, n.ofm_ublock_depth):
-                            at, nonzero = sub_kernel(symbols, weights, n, at, box, o, i, is_counting)
+                            at, nonzero = sub_kernel(symbols, weights, n, at, box, o, i, direction)
                             stray = nonzero if stray < 0 else stray
     return at, stray

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from npu.compiler.ir import ConvolutionStep, PoolingStep
-from npu.compiler.lower.pooling import mean_scale
+from npu.compiler.lower.quantize import mean_scale
 from npu.graph import attributes as at
 from npu.graph.graph import Graph
 from npu.isa.operations import Rounding
@@ -34,11 +34,12 @@ def reference_rounding(total: int, count: int) -> int:
     return shifted >> 20 if shifted >= 0 else -(-shifted >> 20)
 
 
+@pytest.mark.parametrize("scale_bits", [31, 32])
 @pytest.mark.parametrize("count", [4, 8, 16, 64, 256])
-def test_two_roundings_of_a_sum_are_the_reference_kernels_one(count: int) -> None:
-    scale = mean_scale(count)
+def test_a_sum_is_rounded_as_by_the_reference_kernel(count: int, scale_bits: int) -> None:
+    scale = mean_scale(count, scale_bits)
     for total in range(-128 * count, 127 * count + 1):
-        assert rounding_shift(total * scale.scale, scale.shift, Rounding.DOUBLE) == reference_rounding(total, count)
+        assert rounding_shift(total * scale.scale, scale.shift, Rounding.NATURAL) == reference_rounding(total, count)
 
 
 def corners(total: int) -> list[int]:
