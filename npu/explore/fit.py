@@ -6,11 +6,10 @@ import dataclasses
 import sys
 from collections.abc import Sequence
 
-from npu.errors import UserError
 from npu.explore.point import Point, PointRow, failed, measure, model_digest
 from npu.hardware.catalogue import load_board, load_variant
 from npu.hardware.choice import Hardware
-from npu.hardware.shipped import board_target, is_path
+from npu.hardware.shipped import board_target
 from npu.hardware.variant import Variant
 from npu.progress import Progress
 from npu.records import dataclass
@@ -76,7 +75,7 @@ def fit(
     """
     digests = {model: model_digest(model) for model in models}
     questions = {(model, board): _question(model, board, finds_least_arena) for model in models for board in boards}
-    keys = {pair: question.point.key(digests) for pair, question in questions.items() if question is not None}
+    keys = {pair: question.point.key(digests) for pair, question in questions.items()}
     unique = {key: questions[pair] for pair, key in keys.items()}
     answers: dict[str, tuple[PointRow, int | None]] = {}
     names = list(unique)
@@ -84,26 +83,19 @@ def fit(
         answers[names[number]] = (failed(str(answer)), None) if isinstance(answer, WorkerDiedError) else answer
         if progress is not None:
             progress("models and boards", done, len(unique))
-    return [
-        _judged(model, board, *answers[keys[model, board]]) if (model, board) in keys else _not_modelled(model, board)
-        for model, board in questions
-    ]
+    return [_judged(model, board, *answers[keys[model, board]]) for model, board in questions]
 
 
-def _question(model: Source, board: str, finds_least_arena: bool) -> _Question | None:
-    """What is measured, None if the NPU of the board is not modelled."""
-    if not is_path(board) and load_board(board).not_modelled:
-        return None
+def _question(model: Source, board: str, finds_least_arena: bool) -> _Question:
+    """What is measured."""
     variant = load_variant(board_target(board))
     lifted = f"system.memories.{variant.memory_mode.constants.value}.size_bytes=0"
     point = Point(model, Hardware(board_target(board), changes=(lifted,)))
     return _Question(point, variant.memory_mode.arena_cache_bytes, finds_least_arena)
 
 
-def _answer(question: _Question | None) -> tuple[PointRow, int | None]:
+def _answer(question: _Question) -> tuple[PointRow, int | None]:
     """The results with all of the board's memory, and the least arena limit that costs no cycles."""
-    if question is None:
-        raise UserError("fit: must be asked of a board that is modelled")
     best = measure(question.point)
     searches = question.finds_least_arena and best["error"] is None
     return best, _least_arena(question, best) if searches else None
@@ -150,11 +142,6 @@ def _judged(model: Source, board: str, figures: PointRow, least: int | None) -> 
     return Fit(
         model_name(model), board, load_board(board).title, figures, used, variant.memory_mode.arena_cache_bytes, least, missing
     )
-
-
-def _not_modelled(model: Source, board: str) -> Fit:
-    about = load_board(board)
-    return Fit(model_name(model), board, about.title, failed(str(about.not_modelled)))
 
 
 def _missing(figures: PointRow, variant: Variant) -> list[Missing]:

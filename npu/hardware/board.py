@@ -19,8 +19,6 @@ class Board:
     vendor: str
     page: str
     """Address of a public page about it."""
-    not_modelled: str | None = None
-    """Why it cannot be a target; None if it can."""
 
 
 def board_of(description: Description) -> Board | None:

@@ -72,8 +72,7 @@ def describe(base: str | Path | Overlay, overlays: Iterable[Overlay] = ()) -> De
 def build_variant(description: Description) -> Variant:
     """The validated variant. ConfigError tells the origin of the value at fault."""
     values = dict(description.values)
-    if (about := board_of(description)) is not None and about.not_modelled:
-        raise ConfigError(f"{about.title}: {about.not_modelled}")
+    board_of(description)
     values.pop(BOARD, None)
     variant = build_record(Variant, values, (), description.where)
 

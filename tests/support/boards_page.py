@@ -32,12 +32,8 @@ def boards_page() -> str:
     """The page as Markdown."""
     boards = {name: load_board(name) for name in list_boards()}
     lines = [HEAD, "| board | NPU | MHz | CPU | arena | constants |", "| --- | --- | --- | --- | --- | --- |"]
-    lines += [f"| [{name}](#{name}) | {_facts(name)} |" for name, board in boards.items() if not board.not_modelled]
-    lines += ["", "Not modelled, and refused:", ""]
-    lines += [f"- **{name}**: {board.not_modelled}." for name, board in boards.items() if board.not_modelled]
+    lines += [f"| [{name}](#{name}) | {_facts(name)} |" for name in boards]
     for name, board in boards.items():
-        if board.not_modelled:
-            continue
         document = yaml.safe_load((configs_folder() / BOARDS_FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
         lines += [
             "",

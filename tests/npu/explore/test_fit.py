@@ -10,7 +10,7 @@ import pytest
 
 from npu.cli.main import main
 from npu.explore.fit import Missing, fit
-from npu.hardware.catalogue import list_boards, load_board
+from npu.hardware.catalogue import list_boards
 from npu.rendering.fit import fit_text
 from npu.workers import Here
 
@@ -82,20 +82,16 @@ def test_every_board_has_an_answer_and_equal_hardware_is_measured_once(monkeypat
     monkeypatch.setattr(module, "measure", lambda point: measured.append(point) or once(point))
     fits = fit([DIGITS], list_boards(), Here())
     assert [one.board for one in fits] == list(list_boards())
-    for one in fits:
-        assert one.fits != bool(load_board(one.board).not_modelled)
-        assert one.fits or "Ethos-U85" in one.figures["error"]
-    assert len(measured) == 10
+    assert all(one.fits for one in fits)
+    assert len(measured) == 12
 
 
 def test_the_table_says_the_same_of_equal_boards_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
-        main(["fit", DIGITS, "--board", "alif-ensemble-e3-hp", "--board", "alif-ensemble-e7-hp", "--board", "corstone-320"])
-        == 0
+        main(["fit", DIGITS, "--board", "alif-ensemble-e3-hp", "--board", "alif-ensemble-e7-hp", "--board", "himax-we2"]) == 0
     )
     told = capsys.readouterr().out
     assert "alif-ensemble-e3-hp, and the same: alif-ensemble-e7-hp" in told
-    assert "corstone-320: its NPU is an Ethos-U85" in told
     assert len(re.findall(r"^ alif", told, re.MULTILINE)) == 1
 
 
@@ -104,7 +100,7 @@ def test_the_forms_hold_every_board(tmp_path: Path) -> None:
     for form, models in {"json": (DIGITS, PARTIAL), "html": (DIGITS,)}.items():
         assert main(["fit", *models, "--board", "all", "--format", form, "-o", str(paths[form])]) == 0
     rows = json.loads(paths["json"].read_text())["fits"]
-    assert len(rows) == 2 * sum(not load_board(name).not_modelled for name in list_boards())
+    assert len(rows) == 2 * len(list_boards())
     assert all(row["fits"] for row in rows)
     page = paths["html"].read_text()
     assert all(row["board"] in page for row in rows)
