@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from constraints import observe, v0_1
 from constraints import u55_u65_observe as seen
@@ -19,8 +20,11 @@ from npu.graph.dtype import DType
 from npu.graph.map_types import SOFTMAX_SCALES, WEIGHT_TYPES, ZERO_POINTS, shown
 from npu.graph.ops import IN_PIECES, MAP_TYPES
 from npu.graph.permutation import side_by_side
+from npu.graph.progressions import MOST_PARTS
 from npu.graph.verify import MAX_EXTENT
 from npu.hardware.variant import Variant
+from npu.isa.families import family_of
+from npu.numerics.arg_max import MOST_KEYS, MOST_PLACES, most_compared
 from npu.numerics.lstm_gates import CELL_EXPONENTS, MOST_TIMES
 
 OPERATORS = tuple(sorted(MAP_TYPES))
@@ -109,7 +113,33 @@ RESIZE_CASES = (
     "align_corners: OFM width and height, less 1, are 2, 4 or 8 times those of the IFM, less 1",
     "no align_corners: OFM width and height are 2, 4 or 8 times those of the IFM (one that is 1 may stay 1)",
 )  # fmt: skip
+BILINEAR_PLACES = (
+    "Ethos-U85, int8: OFM less than 14 times smaller, not so much larger that rounded steps lead the reference kernel behind "
+    "the IFM (from 55 elements on)",
+    "Ethos-U85, uint8: OFM less than 14 times smaller, IFM / OFM (both less 1 with align_corners) a fraction by a power of 2 "
+    "up to 128, with half_pixel_centers up to 64",
+)
+NEAREST_PLACES = (
+    "Ethos-U85, int8 and uint8: OFM less than 14 times smaller, IFM / OFM a fraction that registers can say (by up to 1024), "
+    "where float32, in which the reference kernel counts, names the same elements",
+)
+RESIZE = Predicate("one of the cases below", seen.resize_fits, examples=(*RESIZED, *ALIGNED))
+BILINEAR, NEAREST = (
+    Predicate(RESIZE.description, partial(seen.resize_fits_places, is_nearest=is_nearest)) for is_nearest in (False, True)
+)
+"""With an operation for resizes."""
+MATRICES = ("int8, int8", "int8, constant int8", "int16, constant int8")
 SCALED = Exactly("per tensor", others=("none", "per channel"))
+
+
+def _matrices_limit(variant: Variant) -> OneOf:
+    """That of an NPU whose array multiplies two maps, or of one that has sums of products of 8 bits."""
+    return OneOf((*MATRICES, "int16, int16") if family_of(variant.accelerator.product).multiplies_maps else MATRICES)
+
+
+def _resize_limit(own: Predicate, variant: Variant) -> Predicate:
+    """That of an NPU with an operation for resizes, or of one without."""
+    return own if seen.has_resize(variant) else RESIZE
 
 
 def _least_cell(variant: Variant) -> int:
@@ -173,8 +203,9 @@ HARDWARE = (
                    examples=(((1, 8), True), ((8, 8), True), ((2, 8), False))),
          "number of weight scales must be {limit}", seen.scale_count),
     Rule("N-CONV-1", ("TRANSPOSE_CONV",), EQUAL_PAIR, "filter channels and IFM channels must be {limit}", seen.filter_channels),
-    Rule("N-BMM-1", ("BATCH_MATMUL",), OneOf(("int8, int8", "int8, constant int8", "int16, constant int8"),
-         others=("int16, int16",)), "matrices must be of type {limit}", seen.matrices),
+    Rule("N-BMM-1", ("BATCH_MATMUL",), OneOf(MATRICES,
+         others=("int16, int16",)), "matrices must be of type {limit}", seen.matrices,
+         limit_of=_matrices_limit, details=("Ethos-U85: also int16, int16, constant or not.",)),
     Rule("N-BMM-2", ("BATCH_MATMUL",), OneOf(("per tensor", "per channel"), others=("none",)),
          "a constant matrix must be quantized {limit}, with a positive scale", seen.matrix_quantization,
          details=("One with several scales makes zeros of everything, as LiteRT's kernel takes 0 for their scale.",)),
@@ -225,6 +256,20 @@ HARDWARE = (
     Rule("N-SS-1", ("STRIDED_SLICE",), CONSTANT,
          *_constants("begin, end and strides", (1, "begin"), (2, "end"), (3, "strides"))),
     Rule("N-SS-2", ("STRIDED_SLICE",), Range(1, 65535), "strides must each be {limit}", seen.strides),
+    Rule("N-GATHER-1", ("GATHER",), CONSTANT, *_constants("indices", (1, "indices"))),
+    Rule("N-GATHER-2", ("GATHER",),
+         Predicate("from 0 to below the extent of the axis", lambda value: 0 <= value[0] < value[1],
+                   examples=(((-1, 8), False), ((0, 8), True), ((7, 8), True), ((8, 8), False))),
+         "indices must be {limit}", seen.indices_within, details=("TFLite's kernel refuses others, too.",)),
+    Rule("N-GATHER-3", ("GATHER",), Exactly(0, others=(1,)), "batch dimensions must be {limit}", seen.common_dimensions),
+    Rule("N-GATHER-4", ("GATHER",),
+         Predicate(f"at most {seen.FEW_PARTS}, or at most {MOST_PARTS} of {seen.LEAST_PART} elements each on average",
+                   seen.is_worth_parts,
+                   examples=(((1, 1), True), ((32, 32), True), ((33, 528), True), ((33, 495), False),
+                             ((1024, 1 << 14), True), ((1025, 16400), False))),
+         "evenly spaced parts of the indices must be {limit}", seen.gathered_parts,
+         details=("A part is copied at once: 0, 12, 1, 13, 2, 14 are two, 0, 1, 2 and 12, 13, 14.",
+                  "More parts of fewer elements are faster on the CPU.")),
     Rule("N-LSTM-1", (LSTM,), Exactly((), others=(("peephole",), ("projection",), ("normalisation",))),
          "parts of the cell beside its gates must be {limit}", seen.cell_parts),
     Rule("N-LSTM-2", (LSTM,), Range(*CELL_EXPONENTS), "scale of the cell state must be a power of 2 with an exponent {limit}",
@@ -257,7 +302,9 @@ HARDWARE = (
          "slopes must be {limit}", seen.slopes),
     Rule("N-ARG-1", ("ARG_MAX",), CONSTANT, *_constants("axis", (1, "axis"))),
     Rule("N-ARG-2", ("ARG_MAX",), Exactly(-1, others=(-2, -4)), "axis, counted from the end, must be {limit}", seen.last_axis),
-    Rule("N-ARG-3", ("ARG_MAX",), Range(1, 128), "IFM channels must be {limit}", seen.channels),
+    Rule("N-ARG-3", ("ARG_MAX",), Range(1, MOST_KEYS), "IFM channels must be {limit}", seen.channels,
+         limit_of=lambda variant: Range(1, most_compared(finds_places=family_of(variant.accelerator.product).finds_places)),
+         details=(f"Ethos-U85: in the range [1, {MOST_PLACES}]",)),
     Rule("N-SPLIT-1", ("SPLIT",), CONSTANT, *_constants("axis", (0, "axis"))),
     Rule("N-SPLIT-2", ("SPLIT_V",), CONSTANT, *_constants("sizes and axis", (1, "sizes"), (2, "axis"))),
     Rule("N-SM-1", ("SOFTMAX",), OneOf(tuple((shown(pair), *expected) for pair, expected in SOFTMAX_SCALES.items()), others=(
@@ -270,14 +317,12 @@ HARDWARE = (
          "beta must be {limit}", observe.attributes(beta="beta")),
     Rule("N-SM-3", ("SOFTMAX",), Range(1, 65535), "IFM channels must be {limit}", seen.channels),
     Rule("N-RSZ-1", ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), CONSTANT, *_constants("output size", (1, "output size"))),
-    Rule("N-RSZ-2", ("RESIZE_BILINEAR",),
-         Predicate("one of the cases below", seen.resize_fits, examples=(*RESIZED, *ALIGNED)),
-         "width and height of IFM and OFM must be {limit}", observe.resize_shapes, fix="resize by 2, 4 or 8",
-         details=RESIZE_CASES),
-    Rule("N-NN-1", ("RESIZE_NEAREST_NEIGHBOR",),
-         Predicate("one of the cases below", seen.resize_fits, examples=(*RESIZED, *ALIGNED)),
-         "width and height of IFM and OFM must be {limit}", observe.resize_shapes, fix="resize by 2, 4 or 8",
-         details=RESIZE_CASES),
+    Rule("N-RSZ-2", ("RESIZE_BILINEAR",), RESIZE,
+         "width and height of IFM and OFM must be {limit}", seen.resize_forms, fix="resize by 2, 4 or 8",
+         limit_of=partial(_resize_limit, BILINEAR), details=(*RESIZE_CASES, *BILINEAR_PLACES)),
+    Rule("N-NN-1", ("RESIZE_NEAREST_NEIGHBOR",), RESIZE,
+         "width and height of IFM and OFM must be {limit}", seen.resize_forms, fix="resize by 2, 4 or 8",
+         limit_of=partial(_resize_limit, NEAREST), details=(*RESIZE_CASES, *NEAREST_PLACES)),
 )  # fmt: skip
 
 PROFILE = Profile(

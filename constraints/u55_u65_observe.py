@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,17 +20,30 @@ from npu.graph.map_types import SOFTMAX_SCALES, WITH_ANY_ZERO_POINT, ZERO_POINTS
 from npu.graph.operands import Shape
 from npu.graph.ops import is_matrix_of_weights
 from npu.graph.permutation import axis_groups, cut_for_copies, is_permutation, moved_axes
+from npu.graph.progressions import MOST_PARTS, progressions
+from npu.graph.resizes import axes_of_resize
+from npu.graph.shapes.gathers import batch_dims
+from npu.hardware.variant import Variant
+from npu.isa.families import family_of
+from npu.isa.operations import Resizing
 from npu.isa.rules import MAX_EXTENT
 
 LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 RESIZE_FACTORS = (2, 4, 8)
 SAME_ELEMENTS = tuple(sorted(VIEWS))
 NOT_RESCALED = (
-    "ARG_MAX", "AVERAGE_POOL_2D", "ELU", "EXP", "GELU", "LOG", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D", "MINIMUM", "NEG", "PAD",
-    "RESHAPE", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "RSQRT", "SLICE", "SOFTMAX", "SPLIT", "SPLIT_V", "SQUEEZE",
-    "STRIDED_SLICE", "TANH", "TILE",
+    "ARG_MAX", "AVERAGE_POOL_2D", "ELU", "EXP", "GATHER", "GELU", "LOG", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D", "MINIMUM",
+    "NEG", "PAD", "RESHAPE", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "RSQRT", "SLICE", "SOFTMAX", "SPLIT", "SPLIT_V",
+    "SQUEEZE", "STRIDED_SLICE", "TANH", "TILE",
 )  # fmt: skip
 """Operators whose reference kernels multiply nothing by the factor between scales: copies, comparisons, look-up tables."""
+
+
+FEW_PARTS, LEAST_PART = 32, 16
+"""Parts of a GATHER that take less time than there is around an NPU job; elements of one for which the CPU takes as long.
+
+Measured: an operation takes 90 to 150 cycles, the CPU 5 to 15 cycles of the NPU's clock for an element.
+"""
 
 
 def has_scale(quantization: Quantization | None) -> str:
@@ -403,8 +416,74 @@ def copies(view: OpView) -> Iterator[Observed]:
         yield Observed("copies", cut_for_copies(moved_axes(*order)).count(MAX_EXTENT, MAX_EXTENT))
 
 
+def _indices(view: OpView) -> tuple[Shape, int, tuple[int, ...]] | None:
+    """Shape of the IFM of a GATHER, axis, counted from the first, and indices; None where there are no constant integers."""
+    ifm, table, axis = view.ifm, view.input(1), view.attribute("axis") or 0
+    if ifm is None or table is None or table.data is None or not table.data.size or table.data.dtype.kind != "i":
+        return None
+    rank = len(ifm.shape)
+    return (ifm.shape, axis % rank, tuple(table.data.reshape(-1).tolist())) if -rank <= axis < rank else None
+
+
+def indices_within(view: OpView) -> Iterator[Observed]:
+    """(smallest or largest index, extent of the axis)."""
+    gathered = _indices(view)
+    if gathered is not None:
+        shape, axis, indices = gathered
+        yield from (Observed("index, extent", (end, shape[axis])) for end in dict.fromkeys((min(indices), max(indices))))
+
+
+def common_dimensions(view: OpView) -> Iterator[Observed]:
+    """Batch dimensions of a GATHER."""
+    indices = view.input(1)
+    if indices is not None:
+        yield Observed("batch dimensions", batch_dims(view.attribute("batch_dims") or 0, indices.shape))
+
+
+def gathered_parts(view: OpView) -> Iterator[Observed]:
+    """(evenly spaced parts of the indices of a GATHER, elements that are taken); not told of indices that lie outside."""
+    gathered = _indices(view)
+    if gathered is not None and all(0 <= index < gathered[0][gathered[1]] for index in gathered[2]):
+        shape, axis, indices = gathered
+        elements = math.prod((*shape[:axis], len(indices), *shape[axis + 1 :]))
+        yield Observed("parts, elements", (len(progressions(indices, MOST_PARTS + 1)), elements))
+
+
+def is_worth_parts(value: tuple[int, int]) -> bool:
+    """Whether copies of parts take no longer than the CPU does for their elements, or hardly anything."""
+    parts, elements = value
+    return parts <= FEW_PARTS or (parts <= MOST_PARTS and elements >= parts * LEAST_PART)
+
+
 def unit_activation(view: OpView) -> Iterator[Observed]:
     yield Observed("fused activation", view.activation)
+
+
+ResizeForm: TypeAlias = tuple[Shape, Shape, bool, bool, DType]
+"""Height and width of IFM and OFM, align_corners, half_pixel_centers, type."""
+
+
+def has_resize(variant: Variant) -> bool:
+    """Whether a variant has an operation for resizes."""
+    return family_of(variant.accelerator.product).has(Resizing)
+
+
+def resize_forms(view: OpView) -> Iterator[Observed]:
+    """A ResizeForm for variants with an operation for resizes; for the others its first three."""
+    variant, ifm, centers = view.variant, view.ifm, bool(view.attribute("half_pixel_centers"))
+    for observed in observe.resize_shapes(view):
+        if observed.value is None or ifm is None or variant is None or not has_resize(variant):
+            yield observed
+        else:
+            yield Observed(f"{observed.what}, half_pixel_centers, type", (*observed.value, centers, ifm.dtype))
+
+
+def resize_fits_places(value: ResizeForm, *, is_nearest: bool) -> bool:
+    """Whether the NPU resizes so as one without an operation for it does, or by its operation."""
+    ifm, ofm, aligned, centers, dtype = value
+    sizes = (ifm[0], ifm[1]), (ofm[0], ofm[1])
+    axes = axes_of_resize(dtype, *sizes, is_nearest=is_nearest, align_corners=aligned, half_pixel_centers=centers)
+    return resize_fits(value[:3]) or axes is not None
 
 
 def resize_fits(value: tuple[Shape, Shape, bool]) -> bool:

@@ -4,7 +4,8 @@ Made by `python -m tests.support.initialisers`. To compile their text takes a pr
 """
 
 # mypy: ignore-errors
-# ruff: noqa: F821
+# ruff: noqa: E501, F821
+# fmt: off
 
 
 def assign_10(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9):
@@ -171,6 +172,21 @@ def fill_11(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10):
     put_8(self, f8)
     put_9(self, f9)
     put_10(self, f10)
+
+
+def fill_12(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11):
+    put_0(self, f0)
+    put_1(self, f1)
+    put_2(self, f2)
+    put_3(self, f3)
+    put_4(self, f4)
+    put_5(self, f5)
+    put_6(self, f6)
+    put_7(self, f7)
+    put_8(self, f8)
+    put_9(self, f9)
+    put_10(self, f10)
+    put_11(self, f11)
 
 
 def fill_13(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12):
@@ -687,7 +703,7 @@ def set_2(self, f0, f1):
     put(self, "f1", f1)
 
 
-def set_24(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22, f23):
+def set_26(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22, f23, f24, f25):
     put(self, "f0", f0)
     put(self, "f1", f1)
     put(self, "f2", f2)
@@ -712,6 +728,8 @@ def set_24(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14
     put(self, "f21", f21)
     put(self, "f22", f22)
     put(self, "f23", f23)
+    put(self, "f24", f24)
+    put(self, "f25", f25)
 
 
 def set_3(self, f0, f1, f2):

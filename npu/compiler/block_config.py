@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _REMEMBERED = 1 << 14
 _MANY_DEPTHS = 8
+_DEEPEST = {Work.RESIZE: BRICK_DEPTH, Work.TRANSPOSE: 128}
+"""Blocks of some work: one brick, or as deep as a block that is stored is wide."""
 _HOPELESS = 2
 """A traversal that needs so many times the steps of the other one is not looked at."""
 
@@ -119,6 +121,7 @@ def _depths(problem: BlockProblem, ublock: Block | Size, limit: int) -> Ints:
     """All block depths up to a limit."""
     unit = BRICK_DEPTH if isinstance(ublock, Block) and problem.work.shares_depth else ublock.depth
     whole = round_up(problem.ofm[2], unit)
+    limit = min(limit, _DEEPEST.get(problem.work, limit))
     largest, step = min(whole, limit), round_up(BRICK_DEPTH, unit)
     depths = [value for value in range(step, largest + 1, step) if value < whole]
     if whole <= largest or not depths:
@@ -172,10 +175,11 @@ def _best(problems: Sequence[BlockProblem], search: BlockSearch, depth_limit: in
 def _best_of(
     problem: BlockProblem, search: BlockSearch, depths: Ints, ublock: Block | None, halves: int
 ) -> tuple[Block, float] | None:
-    """The legal block of one of the depths with the lowest estimated cycles, and these."""
+    """The legal block of one of the depths with the lowest estimated cycles, and these. A resize makes one row at a time."""
     accelerator, ofm = search.variant.accelerator, problem.ofm
     unit, limit = ublock or accelerator.ofm_ublock, accelerator.max_block
-    heights, widths = _extents(ofm[0], unit.height, limit.height), _extents(ofm[1], unit.width, limit.width)
+    rows = (1, 1) if problem.work is Work.RESIZE else (unit.height, limit.height)
+    heights, widths = _extents(ofm[0], *rows), _extents(ofm[1], unit.width, limit.width)
     return search.best(problem, (heights, widths, depths), ublock, halves)
 
 

@@ -47,6 +47,9 @@ _KINDS = {
     Work.AVERAGE_POOL: r.POOL,
     Work.REDUCE_SUM: r.REDUCE_SUM,
     Work.ELEMENTWISE: r.ELEMENTWISE,
+    Work.RESIZE: r.ELEMENTWISE,
+    Work.PRODUCT: r.CONV_DEPTH_FIRST,
+    Work.TRANSPOSE: r.POOL,
 }
 
 _FIELDS, _MAP_FIELDS = r.OPERATION.names or (), r.OPERATION["ifm"].names or ()
@@ -75,7 +78,8 @@ class BlockProblem(BufferProblem):
     `ifm_map_depth` and `ofm_map_depth` are the channels of the maps that IFM and OFM are part of (0: their own).
     `output_rank` is the field of `OutputCycles` that holds for it.
     `ifm_in_arena` and `ofm_in_arena`: the map lies in the arena although the mode has a separate fast memory. Without an
-    `ifm2` that of an operation with two inputs is like the first one.
+    `ifm2` that of an operation with two inputs is like the first one. `ifm_plane` are height and width of the IFM of a resize,
+    which do not follow from the OFM.
     `weights_in_place`: they are read where the constants lie. `weight_bytes` are the bytes of the compressed stream per weight.
     A problem keeps its hash and its parts: stripes and gathered rows ask the same again and again.
     """
@@ -91,6 +95,7 @@ class BlockProblem(BufferProblem):
     ifm_in_arena: bool = False
     ofm_in_arena: bool = False
     ifm2: SecondInput | None = None
+    ifm_plane: tuple[int, int] | None = None
     weights_in_place: bool = False
     weight_bytes: float = 1.0
 
@@ -180,12 +185,13 @@ def fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Varia
         ublock = Block(*plane, variant.accelerator.ofm_ublock.depth)
     else:
         ifm_block_depth = deep_set_depth(_is_part_kernel(problem))
-        set_depth = ifm_block_depth if problem.work is Work.CONVOLUTION else 0
+        set_depth = ifm_block_depth if problem.work in (Work.CONVOLUTION, Work.PRODUCT) else 0
     ports = [mode.arena if is_far else mode.cache for is_far in (problem.ifm_in_arena, problem.ofm_in_arena)]
     other = problem.ifm2 or SecondInput(problem.ofm, "arena" if problem.ifm_in_arena else "cache", problem.ifm_is_bricked)
     ports.append(getattr(mode, other.memory))
     ifm_port, ofm_port, ifm2_port = ((PORT_NUMBERS[port], burst_bytes(variant, port)) for port in ports)
-    ifm_shape = (*ifm_plane(*problem.ofm[:2], kernel, problem.padding, problem.upscale), problem.ifm_depth)
+    plane = problem.ifm_plane or ifm_plane(*problem.ofm[:2], kernel, problem.padding, problem.upscale)
+    ifm_shape = (*plane, problem.ifm_depth)
     ifm_bytes, ofm_bytes, is_bricked = problem.ifm_bits // 8, problem.ofm_bits // 8, problem.ifm_is_bricked
     known: dict[str, Any] = {
         "kind": r.CONV_PART_KERNEL if _is_part_kernel(problem) else _KINDS[problem.work],

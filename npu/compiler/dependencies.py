@@ -26,6 +26,7 @@ from npu.isa.operations import (
     KernelWindow,
     Layout,
     Operation,
+    Resizing,
     Stop,
     Traversal,
     Upscale,
@@ -93,7 +94,13 @@ class KernelAccesses:
         """Those of an operation."""
         reads = tuple([_map_access(fm, is_write=False) for fm in operation.ifms])
         constants = _constant_accesses(operation) if isinstance(operation, WeightedOperation) else ()
-        return cls(operation, reads, _map_access(operation.ofm, is_write=True), constants, _table_accesses(operation, shram))
+        return cls(
+            operation,
+            reads,
+            _map_access(operation.stored_ofm or operation.ofm, is_write=True),
+            constants,
+            _table_accesses(operation, shram),
+        )
 
     @property
     def all(self) -> tuple[Access, ...]:
@@ -264,6 +271,12 @@ def blockdep(history: Sequence[KernelAccesses], current: KernelAccesses, variant
     operation, previous = current.operation, history[-1]
     if not variant.shram.reserved_lut_banks and _uses_table(previous.operation) and not _uses_table(operation):
         return 0
+    if isinstance(operation, Resizing) and any(_conflict((earlier.write,), current.reads) for earlier in history):
+        return 0  # its input boxes are no windows over its OFM
+    if any(not earlier.operation.writes_in_order and _conflict((earlier.write,), current.reads) for earlier in history):
+        return 0
+    if isinstance(operation, Convolution) and any(_conflict((earlier.write,), current.reads[1:]) for earlier in history):
+        return 0  # it reads its weights from IFM2 in an order of their own
     read = [number for number, access in enumerate(current.reads) if previous.write.conflicts(access)]
     if len(read) > 1 or (read and read[0] != 0 and _is_broadcast(operation)):
         return 0

@@ -11,7 +11,18 @@ import numpy as np
 from npu.compiler.buffers import common_layouts
 from npu.compiler.compiled import NO_SOURCE
 from npu.compiler.dependencies import insert_waits
-from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, View, WindowStep
+from npu.compiler.ir import (
+    ConvolutionStep,
+    ElementwiseStep,
+    PoolingStep,
+    ProductStep,
+    ResizeStep,
+    Step,
+    Storage,
+    TransposeStep,
+    View,
+    WindowStep,
+)
 from npu.compiler.jobs import Job
 from npu.compiler.layout import feature_map
 from npu.compiler.lifetime import LogicalBuffer, buffer_of
@@ -33,16 +44,22 @@ from npu.isa.operations import (
     DmaSide,
     Elementwise,
     FeatureMap,
+    KernelOptions,
+    KernelWindow,
     Layout,
+    OfmTranspose,
     Operation,
     Pooling,
     PoolingMode,
+    ResizeAxis,
+    Resizing,
     ShramLayout,
     Stop,
     ifm_plane,
 )
 from npu.isa.shram import LUT_SLOT_BYTES
 from npu.layouts import MapShape
+from npu.numerics.resize_axis import ResizePlaces
 from npu.records import dataclass, replace
 
 _FUNCTIONS = {"tanh": ActivationFunction.TANH, "sigmoid": ActivationFunction.SIGMOID}
@@ -187,7 +204,7 @@ class _Copies:
 
 def _kernel(
     job: Job, layout: ShramLayout, slot: TableSlot | None, place: RegionOffset | None, maps: _Maps
-) -> Convolution | DepthwiseConvolution | Pooling | Elementwise:
+) -> Convolution | DepthwiseConvolution | Pooling | Elementwise | Resizing:
     step = job.step
     ofm_shape = (step.ofm.shape[0], step.ofm.shape[1], job.depth)
     common: dict[str, Any] = {
@@ -201,6 +218,12 @@ def _kernel(
     }
     if isinstance(step, ElementwiseStep):
         return _elementwise(step, common, maps)
+    if isinstance(step, ResizeStep):
+        return _resizing(step, common, maps)
+    if isinstance(step, ProductStep):
+        return _product(step, common, maps)
+    if isinstance(step, TransposeStep):
+        return _transposed(step, job, common, maps)
     assert isinstance(step, WindowStep)
     offset = job.channel if step.ifm.shape[2] == step.ofm.shape[2] and not _mixes_channels(step) else 0
     depth = job.depth if not _mixes_channels(step) else step.ifm.shape[2]
@@ -254,6 +277,30 @@ def _elementwise(step: ElementwiseStep, common: dict[str, Any], maps: _Maps) -> 
         opb_scale=step.opb_scale,
         **common,
     )
+
+
+def _product(step: ProductStep, common: dict[str, Any], maps: _Maps) -> Convolution:
+    ifm, ifm2 = maps.of("ifm", step.ifm), maps.of("ifm2", step.ifm2)
+    return Convolution(ifm=ifm, ifm2=ifm2, kernel=KernelWindow(), weights=(), scales=(), **common)
+
+
+def _transposed(step: TransposeStep, job: Job, common: dict[str, Any], maps: _Maps) -> Pooling:
+    """The OFM has the extent of what is computed; its tiles and strides are those of what is stored."""
+    assert job.choice.ublock is not None
+    ifm = maps.of("ifm", step.ifm)
+    common["ofm"] = replace(common["ofm"], height=ifm.height, width=ifm.width, depth=ifm.depth)
+    options = KernelOptions(job.choice.ublock, transpose=OfmTranspose.HCW)
+    return Pooling(mode=PoolingMode.SUM, ifm=ifm, kernel=KernelWindow(), options=options, **common)
+
+
+def _resizing(step: ResizeStep, common: dict[str, Any], maps: _Maps) -> Resizing:
+    block = common["block"]
+    y, x = _axis(step.y, block.height), _axis(step.x, block.width)
+    return Resizing(ifm=maps.of("ifm", step.ifm), mode=step.mode, y=y, x=x, **common)
+
+
+def _axis(places: ResizePlaces, block: int) -> ResizeAxis:
+    return ResizeAxis(places.scale, places.step, places.offset, (block - 1) * places.step)
 
 
 def _activation(step: Step, slot: TableSlot | None) -> Activation:

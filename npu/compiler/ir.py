@@ -22,11 +22,13 @@ from npu.isa.operations import (
     KernelWindow,
     OperandScaling,
     PoolingMode,
+    ResizeMode,
     Rounding,
     Scale,
     Upscale,
 )
 from npu.layouts import MapShape
+from npu.numerics.resize_axis import ResizePlaces
 from npu.records import dataclass
 
 _ONE_BY_ONE = KernelWindow()
@@ -64,7 +66,8 @@ class View:
 
     The box starts at `offset` (y, x, c) of that map and has shape `shape`. When `full` differs from the storage's own shape
     for any view of it, or when a channel offset is no multiple of 16, the storage must be NHWC, unless all maps of the
-    step are whole and have that shape (`reshape_pointwise`). `element` may differ from the storage's in signedness only.
+    step are whole and have that shape (`reshape_pointwise`). `element` may differ from the storage's in signedness, or
+    be two of its elements: the map is counted in those then.
     `pitch` are the elements from one row and from one column to the next, for box and offset, where they are not those of
     `full`: the storage must be NHWC then, too.
     """
@@ -223,6 +226,27 @@ class ElementwiseStep(Step):
     operand_rounding: Rounding = Rounding.DOUBLE
     opa_scale: Scale = _NO_SCALE
     opb_scale: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ProductStep(Step):
+    """A product of matrices: channel o of an element is the sum of its channels times those of column o of `ifm2`, one row."""
+
+    ifm2: View
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class TransposeStep(Step):
+    """A copy whose columns and channels change places."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ResizeStep(Step):
+    """A resize: the places of the rows and columns of the OFM are counted in the IFM, beyond whose ends its ends go on."""
+
+    mode: ResizeMode
+    y: ResizePlaces
+    x: ResizePlaces
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,17 @@ from typing import Any, TypeAlias
 
 from npu.compiler.block_config import BlockChooser
 from npu.compiler.block_estimate import BlockProblem, SecondInput
-from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, WindowStep
+from npu.compiler.ir import (
+    ConvolutionStep,
+    ElementwiseStep,
+    PoolingStep,
+    ProductStep,
+    ResizeStep,
+    Step,
+    Storage,
+    TransposeStep,
+    WindowStep,
+)
 from npu.compiler.layout import choose_layouts, views
 from npu.compiler.pace import JOB_CYCLES
 from npu.compiler.pointwise import shapes_to_try, with_shape
@@ -39,7 +49,7 @@ Facts: TypeAlias = tuple[Any, ...]
 _FACTS = (
     "work", "ofm", "ifm_depth", "ifm_bits", "ofm_bits", "kernel", "upscale", "ifm_map_depth", "ofm_map_depth", "padding",
     "has_lut", "has_clamp", "reads_ifm2", "accumulator", "output_rank", "ifm_is_bricked", "ofm_is_bricked", "ifm_in_arena",
-    "ofm_in_arena", "weight_bytes", "ifm2",
+    "ofm_in_arena", "weight_bytes", "ifm2", "column_step", "ifm_plane",
 )  # fmt: skip
 
 
@@ -74,20 +84,29 @@ def _facts(
         elif isinstance(step, PoolingStep):
             work = POOLS[step.mode]
             is_average_or_max = work is not Work.REDUCE_SUM
+    elif isinstance(step, ProductStep):
+        work = Work.PRODUCT
+    elif isinstance(step, TransposeStep):
+        work, is_average_or_max = Work.TRANSPOSE, True
+    column_step, ifm_plane = (1, 1), None
+    if isinstance(step, ResizeStep):
+        work, column_step, ifm_plane = Work.RESIZE, (step.x.step, step.x.scale), ifm.shape[:2]
     element = ofm.element
-    is_wide = ifm.element.bits == 16 and not is_average_or_max
+    finds_places = isinstance(step, PoolingStep) and step.mode is PoolingMode.ARGMAX_X
+    is_wide = finds_places or (ifm.element.bits == 16 and not is_average_or_max)
     accumulator = AccumulatorFormat.INT40 if is_wide else AccumulatorFormat.INT32
-    other, ifm2 = step.ifm2 if isinstance(step, ElementwiseStep) else None, None
+    other, ifm2 = step.ifm2 if isinstance(step, ElementwiseStep | ProductStep) else None, None
     if other is not None:
         memory = "constants" if other.storage.data is not None else "arena" if is_far(other.storage) else "cache"
         ifm2 = SecondInput(other.shape, memory, layouts[other.storage] is Layout.NHCWB16)
     limits = (element.minimum, element.maximum)
+    made = ifm.shape if work is Work.TRANSPOSE else ofm.shape
     return (
-        work, ofm.shape, ifm.shape[2], ifm.element.bits, element.bits, kernel, upscale, ifm.pitches[1], ofm.pitches[1], padding,
+        work, made, ifm.shape[2], ifm.element.bits, element.bits, kernel, upscale, ifm.pitches[1], ofm.pitches[1], padding,
         step.lut is not None, (step.minimum, step.maximum) != limits or step.clip_range is not ClipRange.OFM_PRECISION,
         other is not None, accumulator, _output_rank(step, accumulator),
         layouts[ifm.storage] is Layout.NHCWB16, layouts[ofm.storage] is Layout.NHCWB16, is_far(ifm.storage),
-        is_far(ofm.storage), weight_bytes, ifm2,
+        is_far(ofm.storage), weight_bytes, ifm2, column_step, ifm_plane,
     )  # fmt: skip
 
 

@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, View, WindowStep
+from npu.compiler.ir import (
+    ConvolutionStep,
+    ElementwiseStep,
+    PoolingStep,
+    ProductStep,
+    ResizeStep,
+    Step,
+    Storage,
+    TransposeStep,
+    View,
+    WindowStep,
+)
 from npu.compiler.jobs import Job
 from npu.compiler.layout import views
 from npu.compiler.lifetime import LogicalBuffer, PlanNode, buffer_of
@@ -127,6 +138,8 @@ def _job(job: Job) -> str:
 
 def _step(step: Step, names: dict[Storage, str]) -> str:
     operands = [_view(step.ifm, names)]
+    if isinstance(step, ProductStep):
+        operands.append(_view(step.ifm2, names))
     if isinstance(step, ElementwiseStep):
         if step.ifm2 is not None:
             operands.append(_view(step.ifm2, names))
@@ -141,6 +154,10 @@ def _step(step: Step, names: dict[Storage, str]) -> str:
 def _kind(step: Step) -> str:
     if isinstance(step, ConvolutionStep):
         return "depthwise" if step.is_depthwise else "conv"
+    if isinstance(step, ProductStep | TransposeStep):
+        return "product" if isinstance(step, ProductStep) else "transpose"
+    if isinstance(step, ResizeStep):
+        return f"{step.mode.name.lower()}_resize"
     assert isinstance(step, PoolingStep | ElementwiseStep)
     return f"{step.mode.name.lower()}_pool" if isinstance(step, PoolingStep) else step.mode.name.lower()
 
@@ -166,6 +183,8 @@ def _kind_details(step: Step) -> Iterator[str]:
         yield f"{step.operand_scaling.name} {step.opa_scale.scale}>>{step.opa_scale.shift} {step.opb_scale}"
     if isinstance(step, WindowStep):
         yield from _window_details(step)
+    if isinstance(step, ResizeStep):
+        yield from (f"{name} {one.step}/{one.scale} from {one.offset}" for name, one in (("rows", step.y), ("columns", step.x)))
     if isinstance(step, ConvolutionStep):
         yield f"weights {_shape(step.weights.values.shape)}"
 

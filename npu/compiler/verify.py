@@ -9,7 +9,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from operator import is_
 
-from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, Storage, View, WindowStep
+from npu.compiler.ir import (
+    ConvolutionStep,
+    ElementwiseStep,
+    PoolingStep,
+    ProductStep,
+    Program,
+    ResizeStep,
+    Step,
+    Storage,
+    TransposeStep,
+    View,
+    WindowStep,
+)
 from npu.compiler.layout import lies_alike, reads, views
 from npu.compiler.memory import RegionOffset
 from npu.compiler.staging import Transfer
@@ -104,10 +116,18 @@ def _step(step: Step, written: set[Storage]) -> Iterator[str]:
         yield from _elementwise(step)
     if isinstance(step, WindowStep):
         yield from _window(step)
+    if isinstance(step, ResizeStep):
+        yield from _resize(step)
+    if isinstance(step, ProductStep):
+        yield from _product(step)
+    if isinstance(step, TransposeStep):
+        height, width, depth = step.ifm.shape
+        if step.ofm.shape != (height, depth, width):
+            yield f"OFM must have the extent {(height, depth, width)}, got {step.ofm.shape}"
 
 
 def _view(view: View) -> Iterator[str]:
-    size = view.storage.shape[0] * view.storage.shape[1] * view.storage.shape[2]
+    size = view.storage.bytes // view.element.bytes
     if view.storage.is_rolling and view.row_places:
         yield from _rolling(view, *view.row_places)
         view = replace(view, shape=(1, *view.shape[1:]))
@@ -119,8 +139,8 @@ def _view(view: View) -> Iterator[str]:
     )
     if low or last >= size:
         yield f"box {view.offset} of extent {view.shape} must lie in {view.storage.name!r} of {view.storage.shape}"
-    if view.element.bits != view.storage.element.bits:
-        yield f"elements of {view.storage.name!r} must have {view.storage.element.bits} bits, got {view.element.bits}"
+    if view.element.bits % view.storage.element.bits:
+        yield f"elements of {view.storage.name!r} must have {view.storage.element.bits} bits or twice, got {view.element.bits}"
 
 
 def _rolling(view: View, first: int, apart: int) -> Iterator[str]:
@@ -150,6 +170,21 @@ def _window(step: WindowStep) -> Iterator[str]:
             yield f"weights must have {depths} channels of OFM and IFM, got {got}"
     if isinstance(step, PoolingStep) and step.mode is not PoolingMode.REDUCE_SUM and step.ifm.shape[2] != step.ofm.shape[2]:
         yield f"IFM depth must be the OFM's {step.ofm.shape[2]}, got {step.ifm.shape[2]}"
+
+
+def _product(step: ProductStep) -> Iterator[str]:
+    if step.ifm.shape[:2] != step.ofm.shape[:2]:
+        yield f"IFM must have the rows and columns of the OFM {step.ofm.shape[:2]}, got {step.ifm.shape[:2]}"
+    if step.ifm2.shape != (needed := (1, step.ofm.shape[2], step.ifm.shape[2])):
+        yield f"IFM2 must have the extent {needed}, got {step.ifm2.shape}"
+
+
+def _resize(step: ResizeStep) -> Iterator[str]:
+    if step.ifm.shape[2] != step.ofm.shape[2]:
+        yield f"IFM depth must be the OFM's {step.ofm.shape[2]}, got {step.ifm.shape[2]}"
+    for name, places in (("rows", step.y), ("columns", step.x)):
+        if not places.has_registers:
+            yield f"places of {name} must have registers, got {places}"
 
 
 def _layouts(state: GraphState, _: Variant) -> Iterator[str]:

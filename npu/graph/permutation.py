@@ -113,6 +113,19 @@ def cut_for_runs(axes: Sequence[Axis]) -> Cut | None:
     return Cut(rows, columns, ABSENT, tuple(axis for axis in axes if axis not in (rows, columns)))
 
 
+def cut_for_transposes(axes: Sequence[Axis]) -> Cut | None:
+    """The cut whose depth is contiguous in the source and whose columns are in the target, where they change places.
+
+    None if one axis is both.
+    """
+    depth = next((axis for axis in axes if axis.source == 1), ABSENT)
+    columns = next((axis for axis in axes if axis.target == 1), ABSENT)
+    if ABSENT in (depth, columns) or depth is columns:
+        return None
+    others = sorted((axis for axis in axes if axis not in (depth, columns)), key=lambda axis: -axis.extent)
+    return Cut((*others, ABSENT)[0], columns, depth, tuple(others[1:]))
+
+
 def mixed_channels(axes: Sequence[Axis], largest: int) -> tuple[tuple[Axis, ...], tuple[int, ...]] | None:
     """The axes with the fewest of the densest as one, which is contiguous on both sides though its elements change places: for
     every element along it in the target the one of the source. None if it would be longer than `largest`, or the only axis.

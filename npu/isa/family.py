@@ -24,6 +24,8 @@ from npu.isa.operations import (
     DepthwiseConvolution,
     KernelWindow,
     Operation,
+    Pooling,
+    PoolingMode,
     ShramLayout,
     Traversal,
     WeightDecoder,
@@ -233,6 +235,26 @@ class Family:
         object.__setattr__(self, "by_name", {command.name: command for command in self.commands})
         starts = {command.starts: command for command in self.commands if command.starts is not None}
         object.__setattr__(self, "kick_offs", starts)
+
+    def has(self, kind: type) -> bool:
+        """Whether a command starts records of such operations."""
+        return kind in self.kick_offs
+
+    @property
+    def transposes(self) -> bool:
+        """Whether the axes of an OFM can be stored in another order."""
+        return any(one.holds == "options.transpose" for command in self.commands for one in command.fields)
+
+    @property
+    def multiplies_maps(self) -> bool:
+        """Whether a convolution can have its weights in IFM2."""
+        return any(one.holds == "has_ifm2_weights" for one in self.kick_offs[Convolution].fields)
+
+    @property
+    def finds_places(self) -> bool:
+        """Whether a pooling can say where the largest element of its window is."""
+        (mode,) = (one for one in self.kick_offs[Pooling].fields if one.enum is PoolingMode)
+        return PoolingMode.ARGMAX_X in mode.members()
 
     def registers_read_by(self, operation: Operation, accelerator: Accelerator) -> Iterator[Command]:
         """Commands of all registers that `operation` reads on an accelerator."""

@@ -19,8 +19,10 @@ from npu.isa.operations import (
     Elementwise,
     KernelOperation,
     KernelWindow,
+    OfmTranspose,
     Pooling,
     PoolingMode,
+    Resizing,
     ShramLayout,
     Traversal,
     Upscale,
@@ -45,13 +47,16 @@ class Work(Enum):
     AVERAGE_POOL = "average_pool"
     REDUCE_SUM = "reduce_sum"
     ELEMENTWISE = "elementwise"
+    RESIZE = "resize"
+    PRODUCT = "product"
+    TRANSPOSE = "transpose"
 
     __hash__ = object.__hash__  # every member is one object; that of Enum is Python code
 
     @property
     def shares_depth(self) -> bool:
         """Whether an OFM channel reads the IFM channel of the same number only."""
-        return self not in (Work.CONVOLUTION, Work.REDUCE_SUM)
+        return self not in (Work.CONVOLUTION, Work.REDUCE_SUM, Work.PRODUCT)
 
 
 _UNIT = KernelWindow()
@@ -74,7 +79,7 @@ class BufferProblem:
     """Everything about an operation that its buffers depend on. Shapes are height, width, depth.
 
     `reads_ifm2` says whether a second operand comes from memory, `repeats_operand` whether an operand is one row, column or
-    channel of it that is repeated.
+    channel of it that is repeated. `column_step` is how far apart the columns of a resize are in its IFM, as a fraction.
     """
 
     work: Work
@@ -86,6 +91,7 @@ class BufferProblem:
     has_lut: bool = False
     reads_ifm2: bool = False
     repeats_operand: bool = False
+    column_step: tuple[int, int] = (1, 1)
     accumulator: AccumulatorFormat = AccumulatorFormat.INT32
     traversal: Traversal = Traversal.DEPTH_FIRST
 
@@ -93,11 +99,14 @@ class BufferProblem:
 def buffers_of(operation: KernelOperation) -> BufferProblem:
     """What the buffers of an operation depend on."""
     if isinstance(operation, Convolution):
-        work = Work.CONVOLUTION
+        work = Work.CONVOLUTION if operation.weights else Work.PRODUCT
     elif isinstance(operation, DepthwiseConvolution):
         work = Work.DEPTHWISE
+    elif isinstance(operation, Pooling):
+        is_transposed = operation.options is not None and operation.options.transpose is not OfmTranspose.HWC
+        work = Work.TRANSPOSE if is_transposed else POOLS[operation.mode]
     else:
-        work = POOLS[operation.mode] if isinstance(operation, Pooling) else Work.ELEMENTWISE
+        work = Work.RESIZE if isinstance(operation, Resizing) else Work.ELEMENTWISE
     window = operation if isinstance(operation, WindowOperation) else None
     return BufferProblem(
         work=work,
@@ -109,6 +118,7 @@ def buffers_of(operation: KernelOperation) -> BufferProblem:
         has_lut=operation.activation.function.lut_index is not None,
         reads_ifm2=isinstance(operation, Elementwise) and operation.ifm2 is not None,
         repeats_operand=isinstance(operation, Elementwise) and operation.repeats_operand,
+        column_step=(operation.x.step, operation.x.scale) if isinstance(operation, Resizing) else (1, 1),
         accumulator=operation.accumulator,
         traversal=operation.traversal if isinstance(operation, Convolution) else Traversal.DEPTH_FIRST,
     )

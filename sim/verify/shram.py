@@ -41,7 +41,7 @@ def shram_findings(operation: Operation, variant: Variant) -> Iterator[str]:
 
 def _apart(operation: KernelOperation, ublock: Block, variant: Variant) -> Iterator[str]:
     """What does not fit memories of their own: one block of the IFM, and its accumulators."""
-    if isinstance(operation, Resizing) or (isinstance(operation, Pooling) and operation.mode is PoolingMode.NONE):
+    if isinstance(operation, Pooling) and operation.mode is PoolingMode.NONE:
         return
     problem, block = buffers_of(operation), operation.block
     allowed = micro_blocks(problem, variant)
@@ -50,6 +50,8 @@ def _apart(operation: KernelOperation, ublock: Block, variant: Variant) -> Itera
         yield f"its micro-block must be {names}, got {ublock.height}x{ublock.width}x{ublock.depth}"
         return
     rule = own_buffer_rule(problem, ublock, variant, 1)
+    if isinstance(operation, Resizing) and block.width > rule.row_width:
+        yield f"its block must be at most {rule.row_width} columns wide, for the rows of its IFM, got {block.width}"
     if rule.ifm_buffers:
         whole = map_bytes(operation.ifm, ublock, variant.accelerator)
         ifm = min(ifm_banks(rule, block.height, block.width, block.depth), whole)

@@ -204,6 +204,22 @@ def tiled(*, fixed: bool = True) -> Model:
     return ops.op_model("TILE", [ops.tensor(MAP), table], [ops.tensor((1, 16, 8, 12))], options.TileOptions())
 
 
+def gathered(
+    indices: Any = (0, 4, 1, 5), shape: tuple[int, ...] = MAP, axis: int = 1, *, dtype: DType = DType.INT32, fixed: bool = True,
+    batch: int = 0,
+) -> Model:  # fmt: skip
+    table = ops.constant(indices, dtype)
+    table = table if fixed else replace(table, data=None)
+    made = (*shape[:axis], *np.shape(indices)[batch % (np.ndim(indices) or 1) :], *shape[axis + 1 :])
+    return ops.op_model("GATHER", [ops.tensor(shape), table], [ops.tensor(made)], options.GatherOptions(axis, batch))
+
+
+def gathered_in_parts(value: tuple[int, int]) -> Model:
+    """Rows in the opposite order, none of which continues another one."""
+    parts, elements = value
+    return gathered(tuple(reversed(range(parts))), (parts, elements // parts), 0)
+
+
 def in_batches(kind: str = "SPACE_TO_BATCH_ND", *, fixed: bool = True) -> Model:
     block, pads = ops.constant((2,)), ops.constant(((1, 1),))
     space, batches = ops.tensor((1, 8, 4)), ops.tensor((2, 5, 4))
@@ -270,6 +286,7 @@ MINIMAL = {
     ),
     "ELU": ops.unary("ELU"),
     "EXP": ops.unary("EXP"),
+    "GATHER": gathered(),
     "GELU": ops.op_model("GELU", [ops.tensor(MAP)], [ops.tensor(MAP)], options.GeluOptions()),
     "LOG": ops.unary("LOG"),
     **{kind: in_batches(kind) for kind in ("BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND")},
@@ -431,6 +448,10 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-TR-4": lambda v: permuted((v, *(axis for axis in range(6) if axis != v))[:6], (1,) * 6, made=(1,) * 6),
     "N-TR-6": lambda v: permuted(zero_points=v),
     "N-TR-7": permuted_in_copies,
+    "N-GATHER-1": lambda v: gathered(fixed=v == "constant"),
+    "N-GATHER-2": lambda v: gathered((v[0],), (1, v[1], 4)),
+    "N-GATHER-3": lambda v: gathered(((0, 4),), batch=v),
+    "N-GATHER-4": gathered_in_parts,
     "N-SLICE-1": lambda v: slice_model(size=v == "constant"),
     "N-SS-1": lambda v: strided_slice(fixed=v),
     "N-SS-2": lambda v: strided_slice(stride=v),
@@ -542,6 +563,15 @@ CASES: dict[str, tuple[Model, set[str]]] = {
     "permutation_that_moves_nothing": (permuted((2, 0, 3, 1), (1, 1, 5, 1)), set()),
     "permutation_of_uint8": (changed(changed(permuted(), 0, dtype=DType.UINT8), 2, dtype=DType.UINT8), set()),
     "permutation_in_many_copies": (permuted_in_copies(1025), {"N-TR-7"}),
+    "gather_without_indices": (ops.unary("GATHER"), {"N-GATHER-1"}),
+    "gather_from_behind_the_end": (gathered((7, 8)), {"N-GATHER-2"}),
+    "gather_counted_from_the_end": (gathered((-1, -2)), {"N-GATHER-2"}),
+    "gather_of_no_index": (gathered(()), {"N-GEN-7"}),
+    "gather_of_batches_counted_from_the_end": (gathered(((0, 4),), batch=-2), set()),
+    "gather_of_one_index": (gathered(3), set()),
+    "gather_of_int16_indices": (gathered(dtype=DType.INT16), set()),
+    "gather_of_another_scale": (changed(gathered(), 0, quantization=ops.quantization(float(1 << 20))), set()),
+    "gather_of_many_channels": (gathered(tuple(reversed(range(33))), (1, 2, 2, 33), 3), {"N-GATHER-4"}),
     "operator_that_is_not_lowered": (ops.unary("SIN"), {"N-LIST"}),
 }  # fmt: skip
 

@@ -13,13 +13,13 @@ from tests.npu.fixes.test_fixes import FIXES, KEPT, assert_same_results
 
 
 def test_fix_writes_the_model_and_says_what_it_gained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    content = FIXES["neighbours of a GATHER"][0]
+    content = FIXES["int8 through float"][0]
     source, target = tmp_path / "in.tflite", tmp_path / "out.tflite"
     source.write_bytes(content)
     assert main(["fix", str(source), "-o", str(target)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "GATHER 't2': SLICE, as the indices are neighbours"
-    assert "1 change; on the NPU 0 of 1 operators before, 3 of 3 now;" in lines[1]
+    assert lines[0] == "QUANTIZE 't3': removed: gives back what went in"
+    assert "2 changes; on the NPU 0 of 4 operators before, 2 of 2 now;" in lines[2]
     assert_same_results(content, read_model(target))
 
 

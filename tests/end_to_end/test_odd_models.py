@@ -17,11 +17,11 @@ from npu.graph.attributes import (
     DepthwiseConv2DOptions,
     FullyConnectedOptions,
     FusedActivation,
-    GatherOptions,
     Padding,
     Pool2DOptions,
     ReshapeOptions,
     ResizeBilinearOptions,
+    ReverseV2Options,
     SoftmaxOptions,
 )
 from npu.graph.dtype import DType
@@ -61,8 +61,7 @@ def reshape(b: ModelBuilder, x: int, shape: tuple[int, ...]) -> int:
 
 def upside_down(b: ModelBuilder, x: int, shape: tuple[int, ...]) -> int:
     """Rows in reverse: an operator for the CPU."""
-    rows = b.constant(np.arange(shape[1], dtype=np.int32)[::-1])
-    return b.op("GATHER", [x, rows], shape, INT8, 0.9, 3, attributes=GatherOptions(1))
+    return b.op("REVERSE_V2", [x, b.constant(np.array([1], np.int32))], shape, INT8, 0.9, 3, attributes=ReverseV2Options())
 
 
 def partitions_with_cpu_operators_between() -> bytes:

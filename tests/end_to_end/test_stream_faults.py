@@ -11,7 +11,7 @@ import pytest
 
 from npu.api import compile, disassemble
 from npu.cli.main import main
-from npu.graph.attributes import GatherOptions
+from npu.graph.attributes import GatherNdOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Model, Op, Tensor
 from npu.tflite.reader import read_model
@@ -39,16 +39,16 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
 
 
 def interrupted(model: Model) -> Model:
-    """The model with a GATHER of all rows behind its second convolution, which stays on the CPU.
+    """The model with a GATHER_ND of all rows behind its second convolution, which stays on the CPU.
 
     Compiled, it has two NPU jobs, operators 1 (CONV_2D to CONV_2D) and 3 (CONV_2D to SOFTMAX).
     """
     (graph,) = model.graphs
     strided = graph.ops[3].outputs[0]
     rows, gathered = len(graph.tensors), len(graph.tensors) + 1
-    whole = np.arange(graph.tensors[strided].shape[1], dtype=np.int32)
+    whole = np.array([[[0, row] for row in range(graph.tensors[strided].shape[1])]], np.int32)
     tensors = Tensor("rows", whole.shape, DType.INT32, data=whole), replace(graph.tensors[strided], name="gathered")
-    gather = Op("GATHER", (strided, rows), (gathered,), GatherOptions(axis=1))
+    gather = Op("GATHER_ND", (strided, rows), (gathered,), GatherNdOptions())
     after = replace(graph.ops[4], inputs=(gathered, *graph.ops[4].inputs[1:]))
     ops = (*graph.ops[:4], gather, after, *graph.ops[5:])
     return replace(model, graphs=(replace(graph, tensors=(*graph.tensors, *tensors), ops=ops),))

@@ -18,7 +18,8 @@ Made by `python -m tests.support.initialisers`. To compile their text takes a pr
 """
 
 # mypy: ignore-errors
-# ruff: noqa: F821
+# ruff: noqa: E501, F821
+# fmt: off
 '''
 
 

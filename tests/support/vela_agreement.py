@@ -30,6 +30,7 @@ PAGE = ROOT / "docs" / "vela-agreement.md"
 REFUSED = {"custom_op_unknown": "Vela ends with an IndexError", "invalid_makefile": "no TFLite file"}
 SURPLUS_REASONS = {
     "DEPTH_TO_SPACE": "moved in rows of channels here",
+    "GATHER": "GATHER of constant indices is a slice or a few copies here",
     "PACK": "PACK of any rank is a copy here",
     "MEAN": "a mean over the last dimension alone is lowered here",
 }

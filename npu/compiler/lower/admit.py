@@ -20,14 +20,14 @@ from npu.graph.map_types import WEIGHT_TYPES, ZERO_POINTS, pair_of, shown, zero_
 from npu.graph.operands import Mismatch, Operands, Role, count_defect
 from npu.graph.ops import BY_NAME, IN_PIECES, MAP_TYPES, Operator, inputs_with, is_matrix_of_weights
 from npu.graph.permutation import is_permutation
+from npu.graph.progressions import MOST_PARTS, progressions
+from npu.graph.shapes.gathers import batch_dims
 from npu.graph.shapes.windows import transposed_shape
 from npu.isa.rules import MAX_EXTENT
 
 MAX_RANK = 6
 WITH_SYMMETRIC_WEIGHTS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"})
 """Products of which the reference kernels know no zero points of int8 weights."""
-MAX_COMPARED = 128
-"""Channels that ARG_MAX can tell apart."""
 MAY_BE_COMPUTED = frozenset({("TRANSPOSE_CONV", "shape")})
 """Parameters that the declared output says, too, as tflite-micro's kernel takes it."""
 _BIAS_TYPES = (DType.INT32, DType.INT64)
@@ -149,7 +149,8 @@ def _parameter_defect(graph: Graph, op: Op) -> Defect:
             continue
         if tensor.data is None:
             return f"{operand.name} must be constant"
-        wanted = (graph.tensors[op.outputs[0]].dtype,) if operand.name == "value" else _PARAMETER_TYPES
+        numbers = tuple(dict.fromkeys((*_PARAMETER_TYPES, *operand.types)))
+        wanted = (graph.tensors[op.outputs[0]].dtype,) if operand.name == "value" else numbers
         if tensor.dtype not in wanted:
             return f"{operand.name} must be {' or '.join(map(str, wanted))}, got {tensor.dtype}"
     return None
@@ -167,12 +168,19 @@ def forwards(operands: Operands) -> Defect:
     return None if min(strides, default=1) > 0 else f"strides must be at least 1, got {strides}"
 
 
+def of_few_parts(operands: Operands) -> Defect:
+    """A GATHER whose indices are the same for all of the input, and few evenly spaced parts."""
+    batch, indices = batch_dims(operands.options.batch_dims, operands.shape(1)), operands.numbers(1) or []
+    if batch != 0:
+        return f"batch dimensions must be 0, got {batch}"
+    parts = len(progressions(tuple(indices), MOST_PARTS + 1))
+    return None if parts <= MOST_PARTS else f"evenly spaced parts of the indices must be at most {MOST_PARTS}, got more"
+
+
 def over_the_last_axis(operands: Operands) -> Defect:
-    """An ARG_MAX of as many channels as it can tell apart."""
+    """An ARG_MAX of channels."""
     shape, axis = operands.shape(0), operands.number(1)
-    if axis not in (-1, len(shape) - 1):
-        return f"the axis must be the last of {list(shape)}, got {axis}"
-    return None if shape[-1] <= MAX_COMPARED else f"must compare at most {MAX_COMPARED} channels, got {shape[-1]}"
+    return None if axis in (-1, len(shape) - 1) else f"the axis must be the last of {list(shape)}, got {axis}"
 
 
 def of_one_image(operands: Operands) -> Defect:
@@ -190,11 +198,11 @@ def of_the_declared_size(operands: Operands) -> Defect:
     return None
 
 
-def of_eight_bit_factors(operands: Operands) -> Defect:
-    """Matrices of int8, or one of int16 times a constant one of int8, whose scales and zero point are fit for weights."""
+def of_factors(operands: Operands) -> Defect:
+    """Matrices of one type, or one of int16 times a constant one of int8, whose scales and zero point are fit for weights."""
     right = operands.tensor(1)
-    if right.dtype is not DType.INT8:
-        return f"the right matrix must be int8, got {right.dtype}"
+    if right.dtype is DType.INT16 and operands.tensor(0).dtype is not DType.INT16:
+        return f"the left matrix must be int16 as the right one is, got {operands.tensor(0).dtype}"
     quantization = right.quantization
     if quantization is None or not quantization.scales.size or not (quantization.scales > 0).all():
         return f"matrix {right.name} must have scales above 0"

@@ -1,4 +1,4 @@
-"""ARG_MAX over the last dimension: value and position become one number, of which the largest tells where it was."""
+"""ARG_MAX over the last dimension: an operation of its own, or value and position as one number, whose largest tells both."""
 
 from __future__ import annotations
 
@@ -8,33 +8,48 @@ import numpy as np
 
 from npu.compiler.ir import StepWeights, View
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.geometry import crop
+from npu.compiler.lower.geometry import crop, in_pairs, laid_out, pitch_as
 from npu.compiler.lower.parts import parts_with_room
 from npu.compiler.lower.reduction import largest_of_channels
 from npu.graph.graph import Op
-from npu.isa.operations import IDENTITY, INT16, INT32, ElementwiseMode, Rounding
+from npu.isa.operations import IDENTITY, INT16, INT32, ElementwiseMode, KernelWindow, PoolingMode, Rounding, Scale
 from npu.isa.rules import MAX_EXTENT
+from npu.numerics.arg_max import MOST_KEYS, most_compared
 from npu.records import replace
 
-MAX_DEPTH = 128
-"""Channels that 7 bits tell apart; 9 bits are the value and its sign."""
+_PLACE = Scale(1, 16)
+"""Of the place, which stands above 16 bits of the value."""
 
 
 def lower_arg_max(builder: Builder, op: Op) -> None:
-    """128 * value + 127 - channel of every channel, their maximum, and 127 less its low bits. The first of equals wins.
+    """Ethos-U85 finds the place of the first of the largest. Else that of 128 * value + 127 - channel of every channel.
 
     A result of 64 bits is two words, of which the high one is 0.
     """
     x = builder.input(op.inputs[0])
     height, width, depth = x.shape
-    words = builder.tensor(op.outputs[0]).dtype.bits // INT32.bits
+    finds_places = builder.family.finds_places
+    most, words = most_compared(finds_places=finds_places), builder.tensor(op.outputs[0]).dtype.bits // INT32.bits
+    if depth > most:
+        raise builder.error(op, f"must compare at most {most} channels, got {depth}")
+    between = 0 if finds_places else INT16.bytes * (depth + 1 + words)
+    find = _find_places if finds_places else _find_by_keys
     with builder.output_as(op.outputs[0], (height, width, words)) as y:
-        for part in parts_with_room(builder, x, INT16.bytes * (depth + 1 + words), MAX_EXTENT):
+        for part in parts_with_room(builder, x, between, MAX_EXTENT):
             (row, column, _), (rows, columns, _) = part.offset, part.shape
-            _find(builder, crop(x, part.offset, part.shape), crop(y, (row, column, 0), (rows, columns, words)))
+            find(builder, crop(x, part.offset, part.shape), crop(y, (row, column, 0), (rows, columns, words)))
 
 
-def _find(builder: Builder, x: View, y: View) -> None:
+def _find_places(builder: Builder, x: View, y: View) -> None:
+    """The place of the first of the largest channels of every position; they lie one behind the other."""
+    depth, count = x.shape[2], x.shape[0] * x.shape[1]
+    pitch = pitch_as(x, (count, depth, 1))
+    source = laid_out(x, (0, 0), (count, depth, 1), pitch) if pitch else builder.reshaped(x, (count, depth, 1))
+    target = laid_out(y if y.shape[2] == 1 else in_pairs(y), (0, 0), (count, 1, 1), (1, 1))
+    builder.pool(source, target, PoolingMode.ARGMAX_X, kernel=KernelWindow(1, depth), scale=_PLACE, rounding=Rounding.FLOOR)
+
+
+def _find_by_keys(builder: Builder, x: View, y: View) -> None:
     keys = builder.temporary("keys", x.shape, INT16)
     builder.convolve(x, keys, _weights(x.shape[2]), rounding=Rounding.NATURAL, is_depthwise=True)
     ways = (_write_words_apart, _write_words_together)[: y.shape[2]]
@@ -64,11 +79,11 @@ def _write_words_together(builder: Builder, keys: View, y: View) -> None:
 
 
 def _weights(depth: int) -> StepWeights:
-    made = StepWeights.unbiased(np.full((depth, 1, 1, 1), MAX_DEPTH, np.int16), IDENTITY)
-    return replace(made, biases=MAX_DEPTH - 1 - np.arange(depth, dtype=np.int64))
+    made = StepWeights.unbiased(np.full((depth, 1, 1, 1), MOST_KEYS, np.int16), IDENTITY)
+    return replace(made, biases=MOST_KEYS - 1 - np.arange(depth, dtype=np.int64))
 
 
 def _low_bits() -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     """127 - (x & 127): every line of the table falls from 127 to 0."""
-    words = np.full(512, (MAX_DEPTH - 1) | (-MAX_DEPTH & 0xFFFF) << 16, np.int64)
+    words = np.full(512, (MOST_KEYS - 1) | (-MOST_KEYS & 0xFFFF) << 16, np.int64)
     return words.astype("<u4").view(np.uint8)

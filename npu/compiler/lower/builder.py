@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Program, Step, StepWeights, Storage, View
+from npu.compiler.ir import (
+    ConvolutionStep,
+    ElementwiseStep,
+    PoolingStep,
+    ProductStep,
+    Program,
+    Step,
+    StepWeights,
+    Storage,
+    TransposeStep,
+    View,
+)
 from npu.compiler.layout import choose_layouts
 from npu.compiler.lower.activation_tables import ELEMENTS, Quantized, as_bytes, joined, result_of
 from npu.compiler.lower.admit import LoweringError
@@ -31,6 +42,7 @@ from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
+from npu.isa.family import Family
 from npu.isa.operations import (
     IDENTITY,
     INT16,
@@ -375,6 +387,21 @@ class Builder:
         """The factor 1 / count, which rounds ties away from zero."""
         return mean_scale(count, self._arithmetic.scale_bits)
 
+    def product(self, ifm: View, ifm2: View, ofm: View, finish: Finish, scale: Scale, rounding: Rounding) -> None:
+        """One product of matrices, with the columns of the second one in a row."""
+        ends = self._ends(ifm, ofm, finish)
+        self.emit(ProductStep(**ends, ifm2=ifm2, scale=scale, rounding=rounding))
+
+    def transpose(self, ifm: View, ofm: View) -> None:
+        """A copy of raw values whose columns and channels change places."""
+        ends = self._ends(replace(ifm, zero_point=0), replace(ofm, zero_point=0), None)
+        self.emit(TransposeStep(**ends, scale=IDENTITY, rounding=Rounding.NATURAL))
+
+    @property
+    def family(self) -> Family:
+        """That of the NPU."""
+        return family_of(self.variant.accelerator.product)
+
     def copy(self, source: View, target: View) -> None:
         """Move a box of raw values; pooling has no 32-bit inputs, sums have."""
         if source.element.bits == 32:
@@ -560,8 +587,8 @@ def _clamped(plain: Finish, values: Ints, final: Quantized) -> Finish | None:
 
 
 def _limits(element: ElementType) -> ElementType:
-    """The type whose limits a step writes into the registers: values of 32 bits are not clamped."""
-    return INT16 if element.bits == 32 else element
+    """The type whose limits a step writes into the registers: values of 32 bits and more are not clamped."""
+    return INT16 if element.bits >= 32 else element
 
 
 def _bytes_between(steps: Sequence[Step]) -> int:

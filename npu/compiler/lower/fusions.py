@@ -12,6 +12,7 @@ from npu.compiler.lower.geometry import (
     Box,
     concatenation_boxes,
     fold_shape,
+    gathered,
     joined_shapes,
     needed_after,
     pad_amounts,
@@ -26,6 +27,7 @@ from npu.graph.graph import Graph, Op, Tensor
 from npu.graph.idle import VIEWS
 from npu.graph.operands import Role
 from npu.graph.ops import inputs_with
+from npu.graph.progressions import progressions
 from npu.graph.readers import readers_of
 from npu.hardware.variant import Variant
 from npu.layouts import MapShape
@@ -53,7 +55,8 @@ CACHE_SHARE = 4
 """A map of one part of a cache in so many lies in it."""
 _LARGEST_GROUP = 8
 """Operators among which one is looked for that ends what others began."""
-_PARTS = VIEWS | {"SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "UNPACK"}
+_PARTS = VIEWS | {"SPLIT", "SPLIT_V", "SLICE", "UNPACK"}
+_STRIDED_PARTS = frozenset({"GATHER", "STRIDED_SLICE"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,12 +402,25 @@ def _can_move(uses: _Uses, tensor: int, nest: Mapping[int, Nest]) -> bool:
 
 def _is_view(graph: Graph, op: Op) -> bool:
     """Whether results are parts of what an operator reads."""
-    return op.kind in _PARTS and (op.kind != "STRIDED_SLICE" or is_strided_view(graph, op))
+    return op.kind in _PARTS or (op.kind in _STRIDED_PARTS and is_strided_view(graph, op))
 
 
 def is_strided_view(graph: Graph, op: Op) -> bool:
-    """Whether the result of a STRIDED_SLICE is a map of other pitches: rows and columns may lie apart, channels may not."""
-    shape, strides = graph.tensors[op.inputs[0]].shape, graph.tensors[op.inputs[3]].data
+    """Whether a STRIDED_SLICE or GATHER makes a map of other pitches: rows and columns may lie apart, channels may not."""
+    shape = graph.tensors[op.inputs[0]].shape
+    steps = _gathered_steps(graph, op) if op.kind == "GATHER" else _sliced_steps(graph, op)
+    return bool(steps) and (max(steps) == 1 or (len(shape) >= 3 and steps[-1] == 1 and math.prod(shape[:-3]) == 1))
+
+
+def _gathered_steps(graph: Graph, op: Op) -> list[int]:
+    """Elements from one to the next that a GATHER of evenly spaced indices takes, along every axis; none of other indices."""
+    axis, indices = gathered(graph, op)
+    first, *others = progressions(indices, 2)
+    return [] if others else [first.step if at == axis else 1 for at in range(len(graph.tensors[op.inputs[0]].shape))]
+
+
+def _sliced_steps(graph: Graph, op: Op) -> list[int]:
+    """Elements from one to the next that a STRIDED_SLICE takes, along every axis."""
+    rank, strides = len(graph.tensors[op.inputs[0]].shape), graph.tensors[op.inputs[3]].data
     assert strides is not None
-    steps = [*strides.reshape(-1).tolist(), *[1] * len(shape)][: len(shape)]
-    return max(steps) == 1 or (len(shape) >= 3 and steps[-1] == 1 and math.prod(shape[:-3]) == 1)
+    return [*strides.reshape(-1).tolist(), *[1] * rank][:rank]

@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 
 from npu.compiler.ir import View
-from npu.graph.attributes import ConcatenationOptions, PackOptions
+from npu.graph.attributes import ConcatenationOptions, GatherOptions, PackOptions
 from npu.graph.graph import Graph, Op
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
+from npu.isa.operations import ElementType
 from npu.layouts import MapShape
 from npu.records import dataclass, replace
 
@@ -63,6 +64,14 @@ def joined_shapes(graph: Graph, op: Op) -> tuple[int, list[tuple[int, ...]]]:
     return axis, [(*one[:axis], 1, *one[axis:]) for one in shapes] if isinstance(options, PackOptions) else shapes
 
 
+def gathered(graph: Graph, op: Op) -> tuple[int, tuple[int, ...]]:
+    """The axis along which a GATHER takes, counted from the first, and its indices."""
+    options, table = op.attributes or GatherOptions(), graph.tensors[op.inputs[1]].data
+    assert isinstance(options, GatherOptions)
+    assert table is not None
+    return options.axis % len(graph.tensors[op.inputs[0]].shape), tuple(table.reshape(-1).tolist())
+
+
 def as_shape(extents: Sequence[int]) -> MapShape:
     """Height, width and depth, which are given one by one."""
     height, width, depth = extents
@@ -92,6 +101,13 @@ def laid_out(view: View, start: tuple[int, int], shape: MapShape, pitch: tuple[i
     rows, columns = view.pitches
     first = view.start + start[0] * rows + start[1] * columns
     return replace(view, offset=(0, 0, first), shape=shape, pitch=pitch)
+
+
+def in_pairs(view: View) -> View:
+    """A map of two channels of 32 bits, with none between them, as one of 64 bits."""
+    height, width, _ = view.full
+    element = ElementType(2 * view.element.bits, view.element.is_signed)
+    return replace(view, full=(height, width, 1), shape=(*view.shape[:2], 1), element=element)
 
 
 def pitch_as(view: View, shape: MapShape) -> tuple[int, int] | None:

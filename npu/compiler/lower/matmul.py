@@ -1,8 +1,8 @@
-"""BATCH_MATMUL: the MAC array multiplies by constant weights alone, so two computed matrices meet in products and their sums.
+"""BATCH_MATMUL: two computed matrices meet in the MAC array where it takes one as weights, else in products and their sums.
 
-A row of one matrix times all rows of the other, transposed, is one multiplication; sums over the channels of the products make
-a row of the result, or a column of it, whichever are fewer. Pairs of small matrices are multiplied together, as the heads of an
-attention are. A constant matrix is the weights of a convolution.
+In sums a row of one matrix times all rows of the other, transposed, is one multiplication; sums over the channels of the
+products make a row of the result, or a column of it, whichever are fewer. Pairs of small matrices are multiplied together, as
+the heads of an attention are. A constant matrix is the weights of a convolution.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from npu.compiler.ir import View
 from npu.compiler.lower.builder import Builder, Finish
 from npu.compiler.lower.convolution import accumulator_rounding, make_weights, weight_values
 from npu.compiler.lower.geometry import crop
-from npu.compiler.lower.quantize import register_scale
+from npu.compiler.lower.quantize import register_scale, short_scale
 from npu.compiler.lower.transpose import permute
 from npu.graph.attributes import BatchMatMulOptions
 from npu.graph.graph import ABSENT, Op, Tensor
 from npu.graph.ops import is_matrix_of_weights
 from npu.graph.permutation import moved_axes
-from npu.isa.operations import INT32, ElementwiseMode, PoolingMode, Rounding, Scale
+from npu.isa.operations import INT8, INT32, ElementwiseMode, PoolingMode, Rounding, Scale
 from npu.records import replace
 
 _MANY_PRODUCTS = 1 << 12
@@ -41,7 +41,14 @@ def lower_batch_matmul(builder: Builder, op: Op) -> None:
     columns = _matrix(builder, op.inputs[1], is_transposed=not options.adj_y)
     ofm = builder.result(finish)
     ofm = ofm if ofm.is_whole else replace(builder.temporary("product", ofm.shape, ofm.element), zero_point=ofm.zero_point)
-    _multiply(builder, left, columns, ofm, op, register_scale(factor), finish)
+    if left.element.bits != columns.element.bits:
+        raise builder.error(op, f"maps that are multiplied must be of one type, got {left.element} and {columns.element}")
+    if builder.family.multiplies_maps:
+        _in_array(builder, left, columns, ofm, op, factor, finish)
+    elif columns.element.bits == INT8.bits:
+        _in_sums(builder, left, columns, ofm, op, register_scale(factor), finish)
+    else:
+        raise builder.error(op, f"products of two maps must be of 8 bits, got {columns.element}")
     target = builder.result(finish)
     if ofm.storage is not target.storage:
         builder.copy(ofm, target)
@@ -83,7 +90,18 @@ def _by_weights(builder: Builder, op: Op, left: View, factor: float, finish: Fin
     builder.convolve(left, builder.result(finish), weights, finish=finish, rounding=rounding)
 
 
-def _multiply(builder: Builder, left: View, columns: View, ofm: View, op: Op, scale: Scale, finish: Finish) -> None:
+def _in_array(builder: Builder, left: View, columns: View, ofm: View, op: Op, factor: float, finish: Finish) -> None:
+    """All pairs, one after the other: the rows of one matrix are elements, the columns of the other one their channels."""
+    (_, height, inner), width, pairs = left.shape, columns.shape[1], _pairs(builder, op)
+    result = builder.reshaped(ofm, (len(pairs), height, width))
+    rounding = accumulator_rounding(builder, op.inputs[0], ABSENT)
+    scale = register_scale(factor) if rounding is Rounding.DOUBLE else short_scale(factor)
+    for number, (first, second) in enumerate(pairs):
+        ifm, ifm2 = crop(left, (first, 0, 0), (1, height, inner)), crop(columns, (second, 0, 0), (1, width, inner))
+        builder.product(ifm, ifm2, crop(result, (number, 0, 0), (1, height, width)), finish, scale, rounding)
+
+
+def _in_sums(builder: Builder, left: View, columns: View, ofm: View, op: Op, scale: Scale, finish: Finish) -> None:
     """All pairs: result (y, x) of a pair is the sum of the products of row y of one matrix and column x of the other."""
     (_, height, inner), width = left.shape, columns.shape[1]
     by_rows = height <= width

@@ -271,15 +271,20 @@ def lower_strided_slice(builder: Builder, op: Op) -> None:
     index += [slice(None)] * (len(whole) - len(index))
     taken = [_taken(entry, extent) for entry, extent in zip(index, whole, strict=True)]
     offset, shape, steps = [one.start for one in taken], [len(one) for one in taken], [one.step for one in taken]
-    if all(step == 1 for step in steps):
-        _take(builder, op.inputs[0], op.outputs[0], offset, shape)
-    else:
-        _take_strided(builder, op, offset, shape, steps)
+    take(builder, op, offset, shape, steps)
 
 
 def _taken(entry: slice | int, extent: int) -> range:
     """The positions along an axis that an entry of an index takes."""
     return range(entry, entry + 1) if isinstance(entry, int) else range(*entry.indices(extent))
+
+
+def take(builder: Builder, op: Op, offset: Sequence[int], shape: Sequence[int], steps: Sequence[int]) -> None:
+    """Let the output of an operator be every `steps`-th element, `shape` of them, of its input from `offset` on."""
+    if all(step == 1 for step in steps):
+        _take(builder, op.inputs[0], op.outputs[0], offset, shape)
+    else:
+        _take_strided(builder, op, offset, shape, steps)
 
 
 def _take_strided(builder: Builder, op: Op, offset: Sequence[int], shape: Sequence[int], steps: Sequence[int]) -> None:
@@ -314,12 +319,17 @@ def _copy_channels(builder: Builder, source: View, target: View, step: int) -> N
             builder.copy(part, crop(target, (0, 0, channel), part.shape))
 
     def select() -> None:
-        values = np.zeros((target.shape[2], 1, 1, source.shape[2]), np.int16)
-        values[np.arange(len(values)), 0, 0, np.arange(len(values)) * step] = 1
-        weights = StepWeights.unbiased(values, IDENTITY)
-        builder.convolve(replace(source, zero_point=0), replace(target, zero_point=0), weights, rounding=Rounding.NATURAL)
+        select_channels(builder, source, target, range(0, source.shape[2], step))
 
     if step == 1:
         builder.copy(source, target)
     else:
         builder.make_cheapest([copy, select] if source.element.bits < 32 else [copy])
+
+
+def select_channels(builder: Builder, source: View, target: View, channels: Sequence[int]) -> None:
+    """Copy the channels of a map that are named, in that order: a convolution with one weight of 1 for each."""
+    values = np.zeros((len(channels), 1, 1, source.shape[2]), np.int16)
+    values[np.arange(len(channels)), 0, 0, channels] = 1
+    weights = StepWeights.unbiased(values, IDENTITY)
+    builder.convolve(replace(source, zero_point=0), replace(target, zero_point=0), weights, rounding=Rounding.NATURAL)

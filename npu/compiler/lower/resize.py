@@ -1,5 +1,6 @@
-"""RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR by 2, 4 or 8: windows over the nearest upscaled map, on raw values.
+"""RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR: by the operation that does it, where there is one, or by 2, 4 or 8.
 
+By 2, 4 or 8 they are windows over the nearest upscaled map, on raw values.
 By a factor f the reference kernel's weights are multiples of 1 / f (of 1 / 2f with half pixel centres), exact in its 10
 fractional bits. Means of f neighbours of the map upscaled f times have them too, for out[i] at in[i / f]. At half pixel centres
 the output lies between two of these: f + 1 neighbours, of which the first and the last count half. The last doubling is the
@@ -21,9 +22,11 @@ from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop, images, needed_after
 from npu.compiler.lower.memory import repeat
 from npu.compiler.lower.resize_phases import phased_ways
+from npu.compiler.lower.resize_places import own_axes, resize_by_places
 from npu.graph.attributes import ResizeBilinearOptions, ResizeNearestNeighborOptions
 from npu.graph.graph import Op
-from npu.isa.operations import IDENTITY, IfmPadding, KernelWindow, PoolingMode, Rounding, Upscale
+from npu.graph.resizes import BothAxes
+from npu.isa.operations import IDENTITY, IfmPadding, KernelWindow, PoolingMode, ResizeMode, Rounding, Upscale
 from npu.records import dataclass
 
 _FACTORS = (2, 4, 8)
@@ -44,15 +47,23 @@ class _Part:
 
 
 def lower_resize_bilinear(builder: Builder, op: Op) -> None:
-    """RESIZE_BILINEAR: from 1x1, to the same size, to f * n, or to f * (n - 1) + 1 with aligned corners; f is 2, 4 or 8."""
+    """RESIZE_BILINEAR: from 1x1, to the same size, to f * n, or to f * (n - 1) + 1 with aligned corners; f is 2, 4 or 8.
+
+    Or to any size that the operation of its own has places for.
+    """
     options = op.attributes
     assert isinstance(options, ResizeBilinearOptions)
     if options.half_pixel_centers and options.align_corners:
         raise builder.error(op, "align_corners and half_pixel_centers must not both be true")
     over_upscaled = _between if options.half_pixel_centers else _mean
-    for x, y, factor in _enlargements(builder, op, aligned=options.align_corners):
-        ways: list[Callable[[], None]] = [partial(_make_upscaled, builder, x, y, factor, over_upscaled)]
-        ways += phased_ways(builder, x, y, factor, half_pixel=options.half_pixel_centers, aligned=options.align_corners)
+    axes = own_axes(builder, op, options)
+    for x, y, factor in _resized(builder, op, axes, aligned=options.align_corners):
+        ways: list[Callable[[], None]] = []
+        if factor is not None:
+            ways.append(partial(_make_upscaled, builder, x, y, factor, over_upscaled))
+            ways += phased_ways(builder, x, y, factor, half_pixel=options.half_pixel_centers, aligned=options.align_corners)
+        if axes is not None:
+            ways.append(partial(resize_by_places, builder, x, y, ResizeMode.BILINEAR, axes))
         builder.make_cheapest(ways)
 
 
@@ -63,15 +74,28 @@ def _make_upscaled(
 
 
 def lower_resize_nearest(builder: Builder, op: Op) -> None:
-    """RESIZE_NEAREST_NEIGHBOR: from 1x1, to the same size, to f * n (half pixel centres make no difference), or aligned."""
+    """RESIZE_NEAREST_NEIGHBOR: from 1x1, to the same size, to f * n (half pixel centres make no difference), or aligned.
+
+    Or to any size that the operation of its own has places for.
+    """
     options = op.attributes
     assert isinstance(options, ResizeNearestNeighborOptions)
-    for x, y, factor in _enlargements(builder, op, aligned=options.align_corners):
-        x = _doubled(builder, x, y, factor // 2)
-        if options.align_corners:
-            _shifted(builder, x, y, factor // 2)
-        else:
-            _mean(builder, x, y, 1)
+    axes = own_axes(builder, op, options)
+    for x, y, factor in _resized(builder, op, axes, aligned=options.align_corners):
+        ways: list[Callable[[], None]] = []
+        if factor is not None:
+            ways.append(partial(_make_repeated, builder, x, y, factor, aligned=options.align_corners))
+        if axes is not None:
+            ways.append(partial(resize_by_places, builder, x, y, ResizeMode.NEAREST, axes))
+        builder.make_cheapest(ways)
+
+
+def _make_repeated(builder: Builder, ifm: View, ofm: View, factor: int, *, aligned: bool) -> None:
+    source = _doubled(builder, ifm, ofm, factor // 2)
+    if aligned:
+        _shifted(builder, source, ofm, factor // 2)
+    else:
+        _mean(builder, source, ofm, 1)
 
 
 def _shifted(builder: Builder, ifm: View, ofm: View, by: int) -> None:
@@ -93,8 +117,11 @@ def _shifted(builder: Builder, ifm: View, ofm: View, by: int) -> None:
     )
 
 
-def _enlargements(builder: Builder, op: Op, *, aligned: bool) -> Iterator[tuple[View, View, int]]:
-    """Source, target and factor of every image that is more than a copy or one element repeated; those are made here."""
+def _resized(builder: Builder, op: Op, axes: BothAxes | None, *, aligned: bool) -> Iterator[tuple[View, View, int | None]]:
+    """Source, target and factor of every image that is more than a copy or one element repeated; those are made here.
+
+    There is a factor unless the operation has `axes`.
+    """
     batch, oh, ow, _ = builder.tensor(op.outputs[0]).shape
     _, ih, iw, _ = builder.tensor(op.inputs[0]).shape
     factors = [set(_factors(size, out, aligned=aligned)) for size, out in ((ih, oh), (iw, ow))]
@@ -106,7 +133,7 @@ def _enlargements(builder: Builder, op: Op, *, aligned: bool) -> Iterator[tuple[
         elif (ih, iw) == (1, 1):
             builder.copy(x, crop(y, (0, 0, 0), x.shape))
             repeat(builder, y, x.shape)
-        elif factor is not None:
+        elif factor is not None or axes is not None:
             yield x, y, factor
         else:
             wanted = "2, 4 or 8 times the input" + (", counted between corners" if aligned else "")

@@ -1,8 +1,9 @@
-"""TRANSPOSE: the hardware has no command for it, but maps of any pitch from row to row and from column to column.
+"""TRANSPOSE: maps of any pitch from row to row and from column to column, or an OFM that is stored transposed.
 
 Where the last axis stays it is a copy between such maps. Else a copy moves single bytes on one side, each a transaction of the
-memory. Convolutions with one weight of 1 for every output channel move runs of bytes on both sides: a kernel that is a column
-of taps gathers rows into channels, one of a single tap lets channels change places. What costs least is taken.
+memory. Ethos-U85 has an OFM whose columns and channels change places. Convolutions with one weight of 1 for every output
+channel move runs of bytes on both sides: a kernel that is a column of taps gathers rows into channels, one of a single tap lets
+channels change places. What costs least is taken.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from npu.compiler.lower.fusions import same_quantization
 from npu.compiler.lower.memory import constant_values, lower_reshape
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
-from npu.graph.permutation import Axis, Cut, cut_for_copies, cut_for_runs, mixed_channels, moved_axes
+from npu.graph.permutation import Axis, Cut, cut_for_copies, cut_for_runs, cut_for_transposes, mixed_channels, moved_axes
 from npu.hardware.variant import Variant
+from npu.isa.families import family_of
 from npu.isa.operations import KernelWindow, Scale
 from npu.isa.rules import MAX_EXTENT
 from npu.layouts import MapShape
@@ -46,12 +48,13 @@ _UNIT = Scale(1 << 30, 30)
 @dataclass(frozen=True, slots=True)
 class Way:
     """How a permutation is done: the maps of `cut`, copied as they are; or up to `taps` rows at a time as channels; or, if
-    `channels` are given, with these channels of the source in this order.
+    `channels` are given, with these channels of the source in this order; or with columns and channels in each other's place.
     """
 
     cut: Cut
     taps: int = 0
     channels: tuple[int, ...] = ()
+    is_transposed: bool = False
 
     @property
     def maps(self) -> int:
@@ -113,7 +116,8 @@ class MoveCost:
         """The way to move `axes` that costs least by a rough estimate."""
         mode = self.variant.memory_mode
         rate = port_rate(self.variant, mode.arena if self.is_far else mode.cache)
-        return min(_ways(axes), key=lambda way: self._cycles(way, rate))
+        has_transposes = family_of(self.variant.accelerator.product).transposes
+        return min(_ways(axes, has_transposes=has_transposes), key=lambda way: self._cycles(way, rate))
 
     def _cycles(self, way: Way, rate: PortRate) -> float:
         """What all maps of a way cost: the start of each and its weights, then what is slower, multiplying or moving runs.
@@ -129,8 +133,10 @@ class MoveCost:
         return way.maps * start + way.cut.elements * element
 
 
-def _ways(axes: Sequence[Axis]) -> Iterator[Way]:
+def _ways(axes: Sequence[Axis], *, has_transposes: bool) -> Iterator[Way]:
     yield Way(cut_for_copies(axes))
+    if has_transposes and (cut := cut_for_transposes(axes)) is not None:
+        yield Way(cut, is_transposed=True)
     mixed = mixed_channels(axes, _MOST_CHANNELS)
     if mixed is not None:
         yield Way(cut_for_copies(mixed[0]), channels=mixed[1])
@@ -145,9 +151,13 @@ def _move(builder: Builder, source: View, target: View, way: Way) -> None:
     base = source.start, target.start
     for first, start, (height, width, depth) in way.cut.pieces(way.taps or MAX_EXTENT, MAX_EXTENT):
         ifm = _part(source, base[0] + first, (rows.source, columns.source), (height, width, depth))
-        made = (1, width, height) if way.taps else (height, width, depth)
-        ofm = _part(target, base[1] + start, (rows.target, columns.target), made)
-        if way.taps:
+        made, pitch = (1, width, height) if way.taps else (height, width, depth), (rows.target, columns.target)
+        if way.is_transposed:
+            made, pitch = (height, depth, width), (rows.target, way.cut.depth.target)
+        ofm = _part(target, base[1] + start, pitch, made)
+        if way.is_transposed:
+            builder.transpose(ifm, ofm)
+        elif way.taps:
             _select(builder, ifm, ofm, _one_tap_each(height))
         elif way.channels:
             _select(builder, ifm, ofm, _one_channel_each(way.channels))

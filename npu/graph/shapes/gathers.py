@@ -45,10 +45,15 @@ def top_k(operands: Operands) -> Shapes:
     return [(*ifm[:-1], count)] * 2
 
 
+def batch_dims(given: int, indices: Shape) -> int:
+    """How many dimensions a GATHER has in common with indices of a shape; `given` may be counted from their last."""
+    return given + (len(indices) if given < 0 else 0)
+
+
 def gather(operands: Operands) -> Shapes:
     ifm, indices, options = operands.shape(0), operands.shape(1), operands.options
     axis = normalized_axis(options.axis, len(ifm))
-    batch = options.batch_dims + (len(indices) if options.batch_dims < 0 else 0)
+    batch = batch_dims(options.batch_dims, indices)
     if not 0 <= batch <= axis or ifm[:batch] != indices[:batch]:
         raise Mismatch(
             f"the first {batch} dimensions must agree and not exceed axis {axis}, got {list(ifm)} and {list(indices)}"

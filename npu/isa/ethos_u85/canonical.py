@@ -38,6 +38,7 @@ from npu.isa.operations import (
 )
 from npu.isa.rules import broken
 from npu.isa.shram import LUT_SLOT_BYTES
+from npu.numerics.resize_axis import LARGEST_SCALE
 
 NO_SHRAM = ShramLayout(0, 0)
 WEIGHT_STREAMS = 4
@@ -48,7 +49,6 @@ _ACCUMULATORS = (AccumulatorFormat.INT32, AccumulatorFormat.INT48)
 _PLACES = ("addresses", "tile_height_0", "tile_height_1", "tile_width_0", "stride_y", "stride_x", "stride_c")
 _PLANES = frozenset(MICROBLOCKS.values())
 _UNSCALED = (OperandScaling.BOTH_16, Rounding.DOUBLE, Scale(0, 0), 0)
-_MAX_RESIZE_SCALE = 1 << 11
 
 
 def ublock_depth(macs: int, height: int, width: int) -> int:
@@ -199,8 +199,8 @@ def _check_elementwise(operation: Elementwise) -> None:
 
 
 def _check_axis(axis: ResizeAxis, name: str) -> None:
-    if not 0 < axis.scale <= _MAX_RESIZE_SCALE:
-        raise broken(f"{name} scale", f"in [1, {_MAX_RESIZE_SCALE}]", axis.scale)
+    if not 0 < axis.scale <= LARGEST_SCALE:
+        raise broken(f"{name} scale", f"in [1, {LARGEST_SCALE}]", axis.scale)
 
 
 def _check_dma(operation: Dma) -> None:

@@ -1,7 +1,8 @@
 """Operations of Ethos-U55 as operations of Ethos-U85 that compute the same.
 
 What Ethos-U55 scales, clamps or leaves alone by its own rules is said in full: a scale for each operand, no zero point where
-there is none, a clamp or none. An average by a given scale is a sum.
+there is none, a clamp or none. An average by a given scale is a sum. A resize, which Ethos-U55 lacks, has all but a
+micro-block.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from npu.isa.operations import (
     Operation,
     Pooling,
     PoolingMode,
+    Resizing,
     Rounding,
     Scale,
     ShramLayout,
@@ -63,16 +65,16 @@ def chosen(operation: Operation, ublock: Block | None) -> Operation:
         operation = replace(operation, scale=halved)
     common: dict[str, Any] = {
         "shram": _NO_SHRAM,
-        "options": KernelOptions(ublock, double_shift=halvings),
+        "options": replace(operation.options or KernelOptions(ublock), ublock=ublock, double_shift=halvings),
         "ifm": _map(operation.ifm),
         "ofm": operation.ofm if looks_up else _map(operation.ofm),
         "activation": _activation(operation),
         "accumulator": _accumulator(operation),
     }
-    if isinstance(operation, Convolution | DepthwiseConvolution):
+    if isinstance(operation, Convolution | DepthwiseConvolution | Resizing):
         return replace(operation, **common)
     if isinstance(operation, Pooling):
-        return _pooling(operation, common)
+        return replace(operation, **common) if operation.mode is PoolingMode.SUM else _pooling(operation, common)
     assert isinstance(operation, Elementwise)
     return _elementwise(operation, common)
 
@@ -92,7 +94,7 @@ def _side(side: DmaSide) -> DmaSide:
 
 def _is_unscaled(fm: FeatureMap) -> bool:
     """Whether Ethos-U55 knows no zero point of it, and only shifts it."""
-    return fm.element.bits == ETHOS_U55_U65.arithmetic.unscaled_bits
+    return fm.element.bits >= ETHOS_U55_U65.arithmetic.unscaled_bits
 
 
 def _map(fm: FeatureMap) -> FeatureMap:

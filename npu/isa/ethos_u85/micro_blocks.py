@@ -19,10 +19,12 @@ from npu.records import dataclass
 
 _WORD_BYTES = 16
 """Of what is stored together of a pixel of the IFM."""
-_SMALL_ARRAY, _LARGE_ARRAY = 256, 1024
+_SMALL_ARRAY, _MIDDLE_ARRAY, _LARGE_ARRAY = 256, 512, 1024
 """MACs per cycle up to which arrays have a deep micro-block for single channels, and from which deep ones are for sums."""
 _CHAINED_MAPS = 6
 """That share the memory of chains."""
+_NEIGHBOURS = 2
+"""Elements of an IFM row between which a place lies."""
 _NO_SHRAM = ShramLayout(0, 0)
 
 
@@ -85,8 +87,10 @@ def _takes(extent: Block, problem: BufferProblem, variant: Variant) -> bool:
     ones have deep ones for sums over channels alone.
     """
     macs, work = variant.accelerator.macs_per_cycle, problem.work
-    if work is Work.ELEMENTWISE:
+    if work is Work.ELEMENTWISE or (work is Work.RESIZE and macs < _LARGE_ARRAY):
         return True
+    if work is Work.PRODUCT:
+        return macs == _MIDDLE_ARRAY or (extent.depth > BRICK_DEPTH if macs > _MIDDLE_ARRAY else extent.depth < BRICK_DEPTH)
     is_sum = work is Work.CONVOLUTION
     if macs >= _LARGE_ARRAY:
         return is_sum or extent.depth == BRICK_DEPTH
@@ -105,7 +109,8 @@ def buffer_rule(problem: BufferProblem, ublock: Block | None, variant: Variant, 
     """What the buffers of every block of an operation with a micro-block depend on, with room for so many blocks."""
     micro = _micro_block(variant.accelerator, ublock)
     accelerator, kernel = variant.accelerator, problem.kernel
-    is_elementwise = problem.work is Work.ELEMENTWISE
+    is_elementwise, is_resize = problem.work is Work.ELEMENTWISE, problem.work is Work.RESIZE
+    has_buffers = not (is_elementwise or is_resize)
     ifm_room, accumulator_room = variant.timing.ifm_buffer_bytes, accelerator.accumulator_buffer_bytes
     units = [(rows, columns, words * _WORD_BYTES) for rows, columns, words in (micro.narrow, micro.wide, micro.widest)]
     narrow, wide, widest = units
@@ -123,9 +128,9 @@ def buffer_rule(problem: BufferProblem, ublock: Block | None, variant: Variant, 
         ifm_depth=0 if problem.work.shares_depth else ifm_block_depth(problem, micro.extent, accelerator),
         ifm_bits=problem.ifm_bits,
         ifm_granule=1,
-        ifm_buffers=0 if is_elementwise else 1,
+        ifm_buffers=1 if has_buffers else 0,
         has_one_line=0,
-        has_accumulators=not is_elementwise,
+        has_accumulators=has_buffers,
         accumulator_bytes=4 if problem.accumulator is AccumulatorFormat.INT32 else 8,
         accumulator_granule=1,
         accumulator_unit=BRICK_DEPTH,
@@ -135,7 +140,7 @@ def buffer_rule(problem: BufferProblem, ublock: Block | None, variant: Variant, 
         accumulator_room=accumulator_room,
         room=ifm_room + accumulator_room,
         row_bytes=accelerator.output_buffer_bytes if is_elementwise else 0,
-        row_width=_widest_row(problem, micro.extent, accelerator) if is_elementwise else 0,
+        row_width=0 if has_buffers else _widest_row(problem, micro.extent, accelerator),
     )
 
 
@@ -156,11 +161,13 @@ def ifm_block_depth(problem: BufferProblem, ublock: Block, accelerator: Accelera
 
 
 def _widest_row(problem: BufferProblem, ublock: Block, accelerator: Accelerator) -> int:
-    """Columns of a block whose operand is repeated from the memory of chains; 0: any number."""
-    if not problem.repeats_operand:
-        return 0
+    """Columns of a block whose IFM is a row in the memory of chains, of a resize or to be repeated; 0: any number."""
     bricks = accelerator.chaining_buffer_bytes // _CHAINED_MAPS // (BRICK_DEPTH * problem.ifm_bits // 8)
-    return max(bricks // ublock.height, ublock.width)
+    if problem.work is Work.RESIZE:
+        step, scale = problem.column_step
+        widest = -(-((bricks - _NEIGHBOURS) * scale + 1) // max(step, 1))
+        return max(min(widest, accelerator.max_block.width), ublock.width)
+    return max(bricks // ublock.height, ublock.width) if problem.repeats_operand else 0
 
 
 @functools.lru_cache(maxsize=64)

@@ -108,7 +108,9 @@ def fill_output(fetch, op, machine, y, rows, x, columns, z, depth):  # type: ign
     beat = machine.beat_bytes
     fetch.is_last = 1
     fetch.ofm_beats, fetch.ofm_bursts = write_traffic(op.ofm, y, rows, x, columns, z, depth, beat)
-    if op.has_ifm2:
+    if op.has_ifm2 and combines_channels(op.kind) and op.stream_bytes == 0:  # its columns are the weights
+        fetch.ifm2_beats = second_input_beats(op, 0, 1, z, depth, 0, op.ifm.depth, beat)
+    elif op.has_ifm2:
         fetch.ifm2_beats = second_input_beats(op, y, rows, x, columns, z, depth, beat)
     fetch.scale_bytes = depth * SCALE_RECORD_BYTES if op.stream_bytes > 0 else 0
     fetch.output_cycles = rows * columns * output_depth(op, machine, depth) * op.output_element_cycles

@@ -10,7 +10,7 @@ import numpy as np
 
 from npu.graph.dtype import DType
 from npu.numerics.arrays import Array
-from npu.numerics.scaling import round_away
+from npu.numerics.resize_axis import nearest_elements
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
 from npu.runtime.types import for_codes
@@ -20,21 +20,12 @@ _PART = 1 << 18
 """Elements of an output that are computed at a time: their sums take eight bytes each, several times."""
 
 
-def _nearest(size: int, out: int, *, corners: bool, half: bool) -> Array:
-    scale = _F32(size - 1) / _F32(out - 1) if corners and out > 1 else _F32(size) / _F32(out)
-    offset = _F32(0.5) if half else _F32(0)
-    position = (np.arange(out, dtype=_F32) + offset) * scale
-    index = round_away(position) if corners else np.floor(position)
-    index = np.minimum(index.astype(np.int64), size - 1)
-    return np.maximum(index, 0) if half else index
-
-
 def build_nearest(node: OperatorNode) -> Run:
     ifm, output, a = node.input(0), node.output(), node.attributes
 
     def run() -> None:
         rows, columns = (
-            _nearest(s, o, corners=a.align_corners, half=a.half_pixel_centers)
+            nearest_elements(s, o, align_corners=a.align_corners, half_pixel_centers=a.half_pixel_centers)
             for s, o in zip(ifm.shape[1:3], output.shape[1:3], strict=True)
         )
         output.array[...] = ifm.array[:, rows[:, None], columns[None, :]]

@@ -29,6 +29,7 @@ from tests.npu.compiler.lower import (
     test_depth_to_space,
     test_edges,
     test_errors,
+    test_gather,
     test_joined,
     test_lstm,
     test_matmul,
@@ -135,6 +136,8 @@ def lowered_graphs() -> Iterator[tuple[str, Graph]]:
         yield name, test_depth_to_space.graph_of(*case, inside=True)
     for name, (shape, order, _) in (test_transpose.STEPS | test_transpose.WAYS).items():
         yield name, test_transpose.single(shape, order)
+    for name, (shape, axis, indices, _) in test_gather.STEPS.items():
+        yield f"gather of {name}", test_gather.alone(shape, axis, indices, inside=True)
     for name, permuted in test_transpose.GRAPHS.items():
         yield name, permuted()
     for ratio in test_joined.RATIOS:

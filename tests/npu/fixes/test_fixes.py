@@ -16,7 +16,6 @@ from npu.graph.attributes import (
     ConcatenationOptions,
     Conv2DOptions,
     DepthwiseConv2DOptions,
-    GatherOptions,
     Padding,
     PadOptions,
     Pool2DOptions,
@@ -132,14 +131,6 @@ def with_dead_branch() -> bytes:
     return b.build()
 
 
-def gathered(shape: tuple[int, ...], axis: int, indices: Any, out: tuple[int, ...], **options: Any) -> bytes:
-    b = ModelBuilder()
-    x = b.input(shape, I8, scale=0.5, zero_point=3)
-    table = b.constant(np.array(indices, np.int32))
-    b.output(b.op("GATHER", [x, table], out, I8, 0.5, 3, attributes=GatherOptions(axis, **options)))
-    return b.build()
-
-
 def turned(shape: tuple[int, ...], order: tuple[int, ...]) -> bytes:
     b = ModelBuilder()
     x = b.input(shape, I8, scale=0.5, zero_point=3)
@@ -182,13 +173,6 @@ FIXES: dict[str, tuple[bytes, list[str], list[str]]] = {
         )
         for dtype in (DType.INT8, DType.UINT8, DType.INT16)
     },
-    "one index of a GATHER of rank 5": (
-        gathered((2, 1, 3, 4, 4), 0, 1, (1, 3, 4, 4)), ["SLICE, as there is one index"], ["RESHAPE", "SLICE", "RESHAPE"]
-    ),
-    "neighbours of a GATHER": (
-        gathered((2, 6, 5), -2, [2, 3, 4], (2, 3, 5)), ["SLICE, as the indices are neighbours"],
-        ["RESHAPE", "SLICE", "RESHAPE"],
-    ),
     "TRANSPOSE of an empty dimension": (
         turned((1, 5, 1, 4), (0, 2, 1, 3)), ["RESHAPE, as the order of the elements stays"], ["RESHAPE"]
     ),
@@ -196,15 +180,11 @@ FIXES: dict[str, tuple[bytes, list[str], list[str]]] = {
 }  # fmt: skip
 
 
-PROFILES = {name: "u55-u65" for name in FIXES if "GATHER" in name}
-"""Fixes that need more than v0.1."""
-
-
 @pytest.mark.seed("T-Y-5", "T-R-3", "T-R-8", "T-R-20")
 @pytest.mark.parametrize("case", FIXES)
 def test_a_fix_says_what_it_does_and_keeps_the_results(case: str) -> None:
     content, said, left = FIXES[case]
-    model, changes = fixed(content, PROFILES.get(case, "v0.1"))
+    model, changes = fixed(content)
     assert changes == said
     assert kinds(model) == left
     assert_same_results(content, model)
@@ -212,8 +192,8 @@ def test_a_fix_says_what_it_does_and_keeps_the_results(case: str) -> None:
 
 @pytest.mark.parametrize("case", [name for name in FIXES if "float" not in name and "dead" not in name])
 def test_what_was_refused_is_accepted_after_the_fix(case: str) -> None:
-    model, _ = fixed(FIXES[case][0], PROFILES.get(case, "v0.1"))
-    takes, graph = accepts(PROFILES.get(case, "v0.1")), model.graphs[0]
+    model, _ = fixed(FIXES[case][0])
+    takes, graph = accepts("v0.1"), model.graphs[0]
     assert all(takes(graph, op) for op in graph.ops if op.kind not in ("SPLIT",))
 
 
@@ -224,9 +204,6 @@ KEPT = {
     "stride of 4 that steps": pool("MAX_POOL_2D", (1, 12, 12, 4), 4, 4, Padding.VALID, (1, 3, 3, 4)),
     "float batch that the NPU would refuse anyway": convolution("CONV_2D", 2, dtype=DType.FLOAT32),
     "large batch": pool("MAX_POOL_2D", (17, 4, 4, 2), 2, 2, Padding.VALID, (17, 2, 2, 2)),
-    "GATHER in another order": gathered((4, 6), 0, [1, 0], (2, 6)),
-    "GATHER with gaps": gathered((4, 6), 1, [0, 2], (4, 2)),
-    "GATHER per batch": gathered((2, 6), 1, [[0, 1], [0, 1]], (2, 2), batch_dims=1),
     "TRANSPOSE that turns": turned((1, 5, 3, 4), (0, 2, 1, 3)),
     "another scale after float": requantized(DType.INT8, again=0.05),
 }
@@ -234,7 +211,7 @@ KEPT = {
 
 @pytest.mark.parametrize("case", KEPT)
 def test_what_is_not_exactly_the_same_or_no_better_is_kept(case: str) -> None:
-    model, changes = fixed(KEPT[case], "u55-u65" if "GATHER" in case else "v0.1")
+    model, changes = fixed(KEPT[case])
     assert changes == []
     assert kinds(model) == kinds(read_model(KEPT[case]))
 

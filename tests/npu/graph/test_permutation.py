@@ -16,6 +16,7 @@ from npu.graph.permutation import (
     Cut,
     cut_for_copies,
     cut_for_runs,
+    cut_for_transposes,
     dense_pitches,
     is_permutation,
     mixed_channels,
@@ -46,12 +47,12 @@ def moved(cut: Cut, size: int, rows: int, others: int) -> list[int]:
 
 
 @given(PERMUTATIONS, st.integers(1, 6), st.integers(1, 6))
-def test_the_pieces_of_both_cuts_move_every_element_to_its_place(
+def test_the_pieces_of_all_cuts_move_every_element_to_its_place(
     case: tuple[tuple[int, ...], tuple[int, ...]], rows: int, others: int
 ) -> None:
     shape, order = case
     axes = moved_axes(shape, order)
-    cuts = [cut_for_copies(axes), cut_for_runs(axes) if axes else None]
+    cuts = [cut_for_copies(axes), cut_for_runs(axes) if axes else None, cut_for_transposes(axes)]
     for cut in (item for item in cuts if item is not None):
         assert moved(cut, math.prod(shape), rows, others) == transposed(shape, order)
         assert cut.count(rows, others) == len(list(cut.pieces(rows, others)))
@@ -152,6 +153,18 @@ def test_there_are_no_runs_where_an_axis_is_contiguous_on_both_sides() -> None:
 def test_runs_are_columns_of_the_source_and_rows_that_the_target_has_side_by_side() -> None:
     cut = cut_for_runs(moved_axes((2, 3, 4), (2, 1, 0)))
     assert cut == Cut(Axis(2, 12, 1), Axis(4, 1, 6), ABSENT, (Axis(3, 4, 2),))
+
+
+def test_transposes_have_channels_of_the_source_and_columns_that_are_channels_of_the_target() -> None:
+    cut = cut_for_transposes(moved_axes((2, 3, 4), (2, 0, 1)))
+    assert cut == Cut(ABSENT, Axis(6, 4, 1), Axis(4, 1, 6), ())
+    assert cut_for_transposes(moved_axes((2, 5, 3, 4), (1, 3, 0, 2))) == Cut(
+        Axis(5, 12, 24), Axis(3, 4, 1), Axis(4, 1, 6), (Axis(2, 60, 3),)
+    )
+
+
+def test_there_is_no_transpose_where_an_axis_is_contiguous_on_both_sides() -> None:
+    assert cut_for_transposes(moved_axes((3, 4, 5), (1, 0, 2))) is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from constraints.checker import check
 from npu.api import disassemble
 from npu.cli.main import main
-from npu.graph.attributes import AddOptions, Conv2DOptions, GatherOptions
+from npu.graph.attributes import AddOptions, Conv2DOptions, GatherNdOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Model, Op, Signature, Tensor
 from npu.hardware.catalogue import load_variant
@@ -141,8 +141,8 @@ def test_an_arena_that_is_too_large_is_told(tmp_path: Path, capsys: pytest.Captu
     wide = Conv2DOptions(stride_h=1, stride_w=1)
     for _ in range(2):
         x = b.op("CONV_2D", [x, kernel, None], (1, 32, 32, 16), DType.INT8, 0.1, attributes=wide)
-    rows = b.constant(np.arange(4, dtype=np.int32))
-    x = b.op("GATHER", [x, rows], (1, 4, 32, 16), DType.INT8, 0.1, attributes=GatherOptions(axis=1))
+    rows = b.constant(np.array([[[0, row] for row in range(4)]], np.int32))
+    x = b.op("GATHER_ND", [x, rows], (1, 4, 32, 16), DType.INT8, 0.1, attributes=GatherNdOptions())
     b.output(b.op("CONV_2D", [x, kernel, None], (1, 4, 32, 16), DType.INT8, 0.1, attributes=wide))
     model, compiled = tmp_path / "model.tflite", tmp_path / "compiled.tflite"
     model.write_bytes(b.build())

@@ -11,11 +11,11 @@ import pytest
 import npu
 from npu.hardware.catalogue import load_variant
 from npu.isa.ethos_u85.micro_blocks import MICRO_BLOCKS
-from npu.isa.operations import Block, Elementwise, KernelOperation, WeightedOperation
+from npu.isa.operations import Block, Elementwise, KernelOperation, Resizing, WeightedOperation
 from npu.tflite.writer import write_model
 from sim.verify.shram import shram_findings
 
-from tests.support.single_ops import binary, conv, pool
+from tests.support.single_ops import binary, conv, pool, resize
 
 SIZES = tuple(MICRO_BLOCKS)
 MODELS = {
@@ -23,6 +23,7 @@ MODELS = {
     "depthwise": conv(kind="DEPTHWISE_CONV_2D", ifm=(1, 24, 24, 64)),
     "pool": pool(ifm=(1, 24, 24, 64)),
     "addition": binary("ADD", ((1, 16, 16, 40), (1, 16, 16, 40))),
+    "resize": resize((16, 160), (9, 150)),
 }
 
 
@@ -62,6 +63,19 @@ def test_a_micro_block_of_another_kind_of_work_is_found(macs: int) -> None:
         options = replace(operation.options, ublock=ublock)
         assert any("its micro-block must be" in text for text in findings(operation, target, options=options))
     assert bool(wrong) is (macs != 512)
+
+
+WIDEST = {128: 6, 256: 12, 512: 28, 1024: 56, 2048: 116}
+"""Columns of whole micro-blocks whose places 273 / 256 apart span two bricks less than there is room for, and a part."""
+
+
+@pytest.mark.parametrize("macs", SIZES)
+def test_the_row_of_a_resize_has_room_for_so_many_columns(macs: int) -> None:
+    target = f"ethos-u85-{macs}"
+    operation = next(one for one in kernels("resize", target) if isinstance(one, Resizing))
+    widest, block = WIDEST[macs], operation.block
+    assert findings(operation, target, block=replace(block, width=widest)) == []
+    assert any("columns wide" in text for text in findings(operation, target, block=replace(block, width=widest + 4)))
 
 
 def test_elementwise_operations_have_no_such_buffers() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import npu
+from npu.api import check, verify
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import Region, is_npu_job
@@ -18,9 +19,13 @@ from tests.support.litert import random_inputs, run_reference
 def network(shape: tuple[int, int, int], dtype: DType, indices: DType) -> bytes:
     """An ARG_MAX behind a convolution."""
     net = Layers(1, dtype)
-    x = net.conv(net.input(*shape), shape[2], 1)
+    return compared(net, net.conv(net.input(*shape), shape[2], 1), indices)
+
+
+def compared(net: Layers, x: int, indices: DType) -> bytes:
+    """An ARG_MAX of the channels of a map."""
     options = at.ArgMaxOptions(indices)
-    return net.finish(net.b.op("ARG_MAX", [x, net.ints(3)], (1, *shape[:2]), indices, attributes=options))
+    return net.finish(net.b.op("ARG_MAX", [x, net.ints(3)], net.shape(x)[:3], indices, attributes=options))
 
 
 @pytest.mark.parametrize("indices", [DType.INT32, DType.INT64], ids=str)
@@ -39,6 +44,33 @@ def test_the_first_of_the_largest_is_found(shape: tuple[int, int, int], dtype: D
             assert found.dtype == expected.dtype
             np.testing.assert_array_equal(found, expected)
         assert all(map(is_npu_job, whole.compiled_model.model.graphs[0].ops))
+
+
+@pytest.mark.parametrize("indices", [DType.INT32, DType.INT64], ids=str)
+@pytest.mark.parametrize("shape", [(9, 11, 6), (1, 5, 21), (33, 17, 128), (7, 7, 1), (3, 5, 1001), (1, 1, 32768)], ids=str)
+def test_places_are_those_of_the_first_of_the_largest(shape: tuple[int, int, int], indices: DType) -> None:
+    net = Layers(1)
+    content = compared(net, net.pool(net.input(*shape), k=1), indices)
+    (values,) = random_inputs(content, 2)
+    for inputs in (values, np.minimum(values, 0), np.full_like(values, -128)):
+        (expected,) = run_reference(content, [inputs])
+        for target in ("ethos-u85-128", "ethos-u85-512", "ethos-u85-2048"):
+            for optimise in ("performance", "size"):
+                made = npu.compile(content, target, optimise=optimise)
+                (found,) = npu.run(made.content, [inputs], target).outputs
+                np.testing.assert_array_equal(found, expected)
+                assert verify(made.content) == []
+                (partition,) = made.compiled_model.partitions
+                assert any(isinstance(one, Pooling) and one.mode is PoolingMode.ARGMAX_X for one in partition.operations)
+
+
+def test_more_channels_than_places_are_refused() -> None:
+    net = Layers(1)
+    content = compared(net, net.pool(net.input(1, 1, 32769), k=1), DType.INT32)
+    (placed,) = [one for one in check(content, target="ethos-u85-256").ops if one.kind == "ARG_MAX"]
+    assert [violation.message for violation in placed.violations] == [
+        "IFM channels must be in the range [1, 32768], got channels 32769"
+    ]
 
 
 @pytest.mark.parametrize(("depth", "pools"), [(4, 1), (21, 2), (64, 2)])

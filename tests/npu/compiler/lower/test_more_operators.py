@@ -164,6 +164,21 @@ def indexed(s: Sketch) -> list[int]:
     return emit(s, "STRIDED_SLICE", [x, *(s.numbers(list(column)) for column in zip(*rows, strict=True))], [y], options, 2)
 
 
+def gather(s: Sketch) -> list[int]:
+    """Indices in any order, evenly spaced ones, halves by turns, one; to another scale, too, as LiteRT only copies."""
+    shape, axis = _axis(s)
+    extent = shape[axis]
+    indices = s.pick((
+        s.rng.integers(extent, size=s.pick(((), (1,), (5,), (2, 3)))),
+        np.arange(int(s.rng.integers(extent)), extent, int(s.rng.integers(1, 4))),
+        np.arange(extent // 2 * 2).reshape(2, -1).T.reshape(-1) if extent > 1 else np.zeros(3, np.int32),
+    ))  # fmt: skip
+    x = s.input(shape, 0.1, 3)
+    y = s.tensor(_with(shape, axis, *indices.shape), s.pick((0.1, 0.2)), 3)
+    options = at.GatherOptions(s.pick((axis, axis - len(shape))))
+    return emit(s, "GATHER", [x, s.numbers(indices)], [y], options, 1)
+
+
 def squeeze(s: Sketch) -> list[int]:
     shape = (1, *s.any_shape(3000)[-3:])
     x = s.input(shape, 0.1, 3)
@@ -208,6 +223,7 @@ def transpose(s: Sketch) -> list[int]:
 MAKERS: dict[str, Maker] = {
     "ABS": point("ABS", 2, lambda s: at.AbsOptions()),
     "EXPAND_DIMS": expand,
+    "GATHER": gather,
     "HARD_SWISH": point("HARD_SWISH", 1, lambda s: at.HardSwishOptions(), low=-2),
     "LEAKY_RELU": point("LEAKY_RELU", 2, lambda s: at.LeakyReluOptions(float(np.float32(s.pick((0.1, 0.01, -0.5, 1.5)))))),
     "MAXIMUM": binary("MAXIMUM"),
