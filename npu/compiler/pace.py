@@ -40,6 +40,10 @@ class Pace:
         """The pace if the next copy has to wait for the last kernel, whose maps and constants leave no room for it."""
         return replace(self, engine_free=self.end)
 
+    def led_by(self, cycles: float) -> Pace:
+        """The pace if copies can be no further ahead of the kernels than that."""
+        return replace(self, engine_free=max(self.engine_free, self.kernel_free - cycles))
+
     @property
     def idle_cycles(self) -> float:
         """How long nothing has passed the port of the constants when the last kernel ends."""

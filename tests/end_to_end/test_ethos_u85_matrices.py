@@ -103,6 +103,34 @@ def test_who_reads_a_transposed_map_waits_for_all_of_it(target: str) -> None:
     assert (swapped.ofm.width, swapped.ofm.depth) == (swapped.ifm.width, swapped.ifm.depth)
 
 
+def compared(kind: str, dtype: DType, *shape: int) -> bytes:
+    """An operator that compares the channels of a map."""
+    net = Layers(4, dtype)
+    x = net.table("TANH", net.input(*shape))
+    if kind == "SOFTMAX":
+        return net.finish(net.softmax(x))
+    if kind == "REDUCE_MAX":
+        largest = net.make(kind, [x, net.ints(3)], (1, *shape[:2]), at.ReducerOptions(False), **net.steps(x))
+        return net.finish(largest)
+    return net.finish(net.b.op(kind, [x, net.ints(3)], (1, *shape[:2]), DType.INT64, attributes=at.ArgMaxOptions(DType.INT64)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype", "turns"),
+    [
+        ("SOFTMAX", DType.INT8, True),
+        ("SOFTMAX", DType.INT16, True),
+        ("ARG_MAX", DType.INT8, True),
+        ("REDUCE_MAX", DType.INT8, False),
+    ],
+)
+def test_channels_that_are_compared_become_columns_where_that_costs_less(kind: str, dtype: DType, turns: bool) -> None:
+    """REDUCE_MAX of so many compares parts of them first."""
+    made = [len(transposes(exact_operations(compared(kind, dtype, 40, 50, 60), target))) for target in TARGETS]
+    assert (max(made) > 0) is turns
+    assert not transposes(exact_operations(compared(kind, dtype, 1, 1, 60), TARGETS[0]))
+
+
 def test_each_array_has_its_micro_blocks_for_products() -> None:
     def of(target: str) -> set[Block]:
         problem = BufferProblem(work=Work.PRODUCT, ofm=(1, 40, 40), ifm_depth=64, ifm_bits=8, reads_ifm2=True)

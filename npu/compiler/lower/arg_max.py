@@ -10,7 +10,7 @@ from npu.compiler.ir import StepWeights, View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop, in_pairs, laid_out, pitch_as
 from npu.compiler.lower.parts import parts_with_room
-from npu.compiler.lower.reduction import largest_of_channels
+from npu.compiler.lower.reduction import largest_of_channels, turned_ways
 from npu.graph.graph import Op
 from npu.isa.operations import IDENTITY, INT16, INT32, ElementwiseMode, KernelWindow, PoolingMode, Rounding, Scale
 from npu.isa.rules import MAX_EXTENT
@@ -32,7 +32,7 @@ def lower_arg_max(builder: Builder, op: Op) -> None:
     most, words = most_compared(finds_places=finds_places), builder.tensor(op.outputs[0]).dtype.bits // INT32.bits
     if depth > most:
         raise builder.error(op, f"must compare at most {most} channels, got {depth}")
-    between = 0 if finds_places else INT16.bytes * (depth + 1 + words)
+    between = x.element.bytes * depth if finds_places else INT16.bytes * (depth + 1 + words)
     find = _find_places if finds_places else _find_by_keys
     with builder.output_as(op.outputs[0], (height, width, words)) as y:
         for part in parts_with_room(builder, x, between, MAX_EXTENT):
@@ -46,7 +46,9 @@ def _find_places(builder: Builder, x: View, y: View) -> None:
     pitch = pitch_as(x, (count, depth, 1))
     source = laid_out(x, (0, 0), (count, depth, 1), pitch) if pitch else builder.reshaped(x, (count, depth, 1))
     target = laid_out(y if y.shape[2] == 1 else in_pairs(y), (0, 0), (count, 1, 1), (1, 1))
-    builder.pool(source, target, PoolingMode.ARGMAX_X, kernel=KernelWindow(1, depth), scale=_PLACE, rounding=Rounding.FLOOR)
+    mode = PoolingMode.ARGMAX_X
+    at_once = partial(builder.pool, source, target, mode, kernel=KernelWindow(1, depth), scale=_PLACE, rounding=Rounding.FLOOR)
+    builder.make_cheapest([at_once, *turned_ways(builder, x, target, (count, depth), mode, _PLACE, Rounding.FLOOR)])
 
 
 def _find_by_keys(builder: Builder, x: View, y: View) -> None:

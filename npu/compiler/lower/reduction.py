@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from npu.compiler.ir import View
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.geometry import fold_shape
+from npu.compiler.lower.geometry import fold_shape, laid_out
 from npu.compiler.lower.memory import constant_values
 from npu.graph.graph import Op
 from npu.graph.permutation import axis_groups
-from npu.isa.operations import ElementwiseMode, KernelWindow, PoolingMode
+from npu.isa.operations import IDENTITY, ElementwiseMode, KernelWindow, PoolingMode, Rounding, Scale
 from npu.isa.rules import MAX_EXTENT
+from npu.records import replace
 
 _CHANNELS = 16
 """Channels that pooling has in hand at a time."""
@@ -65,14 +66,41 @@ def _largest(builder: Builder, view: View, groups: Sequence[tuple[int, int, int]
 
 
 def _compare(builder: Builder, view: View, target: View, group: tuple[int, int, int]) -> None:
-    _, extent, inner = group
-    builder.make_cheapest([partial(_pool, builder, view, target, parts) for parts in _ways(extent, inner)])
+    outer, extent, inner = group
+    ways = [partial(_pool, builder, view, target, parts) for parts in _ways(extent, inner)]
+    turned = turned_ways(builder, view, target, (outer, extent), PoolingMode.MAX) if inner == 1 else []
+    builder.make_cheapest([*ways, *turned])
 
 
 def largest_of_channels(builder: Builder, view: View, target: View) -> None:
     """The largest channel of every position of a map, to positions one behind the other."""
     height, width, depth = view.shape
     _compare(builder, view, target, (height * width, depth, 1))
+
+
+def turned_ways(
+    builder: Builder,
+    view: View,
+    target: View,
+    extent: tuple[int, int],
+    mode: PoolingMode,
+    scale: Scale = IDENTITY,
+    rounding: Rounding = Rounding.NATURAL,
+) -> list[Callable[[], None]]:
+    """The way over channels that become columns, where OFMs can be stored so: positions lie side by side then, as channels do,
+    and as many are compared at a time as the array has lanes. `extent`: positions and channels of the view; `target` holds one
+    element for each position, without gaps."""
+    count, depth = extent
+    if not builder.family.transposes or depth == 1 or count == 1 or count > MAX_EXTENT:
+        return []
+
+    def turn() -> None:
+        turned = builder.temporary("turned", (1, depth, count), view.element)
+        builder.transpose(builder.reshaped(view, (1, count, depth)), turned)
+        source, result = replace(turned, zero_point=view.zero_point), laid_out(target, (0, 0), (1, 1, count), (count, count))
+        builder.pool(source, result, mode, kernel=KernelWindow(1, depth), scale=scale, rounding=rounding)
+
+    return [turn]
 
 
 def _pool(builder: Builder, view: View, target: View, parts: Sequence[tuple[int, int]]) -> None:

@@ -8,7 +8,7 @@ fixed point; Qn below is a 32-bit number with n integer bits.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from npu.compiler.lower.builder import Builder, Finish
 from npu.compiler.lower.geometry import crop
 from npu.compiler.lower.parts import parts_with_room
 from npu.compiler.lower.quantize import FactorError, divide_away
+from npu.compiler.lower.reduction import turned_ways
 from npu.compiler.lower.softmax_wide import WideSoftmax
 from npu.graph.attributes import SoftmaxOptions
 from npu.graph.graph import Op
@@ -150,7 +151,8 @@ class _SoftmaxSteps:
         height, width, depth = ifm.shape
         flat = self.builder.reshaped(ifm, (height * width, depth, 1))
         target = self.builder.temporary("maximum", (height * width, 1, 1), ifm.element)
-        self.builder.pool(flat, target, PoolingMode.MAX, kernel=KernelWindow(1, depth))
+        at_once = partial(self.builder.pool, flat, target, PoolingMode.MAX, kernel=KernelWindow(1, depth))
+        self.builder.make_cheapest([at_once, *turned_ways(self.builder, ifm, target, (height * width, depth), PoolingMode.MAX)])
         return self.builder.reshaped(target, self.rows)
 
     def _exps(self, ifm: View, maximum: View, table: npt.NDArray[np.uint8]) -> View:

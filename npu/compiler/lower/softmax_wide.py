@@ -6,10 +6,13 @@ up, products. Source: TFLite's reference SoftmaxInt16.
 
 from __future__ import annotations
 
+from functools import partial
+
 from npu.compiler.ir import View
 from npu.compiler.lower.activation import lines
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.quantize import register_scale
+from npu.compiler.lower.reduction import turned_ways
 from npu.isa.operations import INT16, INT32, ElementType, ElementwiseMode, KernelWindow, PoolingMode, Rounding, Scale
 from npu.layouts import MapShape
 from npu.numerics.sampled import softmax_exponentials, softmax_reciprocals
@@ -39,7 +42,9 @@ class WideSoftmax:
     def _maximum(self, ifm: View) -> View:
         height, width, depth = ifm.shape
         target = self._temporary("maximum", (height * width, 1, 1), INT16)
-        self._pool(PoolingMode.MAX, self.builder.reshaped(ifm, (height * width, depth, 1)), target, KernelWindow(1, depth))
+        flat = self.builder.reshaped(ifm, (height * width, depth, 1))
+        at_once = partial(self._pool, PoolingMode.MAX, flat, target, KernelWindow(1, depth))
+        self.builder.make_cheapest([at_once, *turned_ways(self.builder, ifm, target, (height * width, depth), PoolingMode.MAX)])
         return self.builder.reshaped(target, self.rows)
 
     def _exps(self, ifm: View, maximum: View, factor: float) -> View:

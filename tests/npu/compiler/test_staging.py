@@ -66,6 +66,19 @@ def test_constants_that_every_block_of_the_plane_reads_are_copied() -> None:
     assert usage.arena_bytes < 2 * 64 * 64 * 64 * 1.02
 
 
+def test_copies_that_take_longer_than_to_read_in_place_are_not_ahead_by_more_than_finds_room() -> None:
+    """Behind long kernels there would be time to copy the last weights of an Ethos-U85 ahead, but no place to keep them."""
+    net = Layers(2)
+    x = net.input(64, 64, 64)
+    for _ in range(4):
+        x = net.conv(x, 64)
+    x = net.conv(net.conv(x, 320, 1, stride=8), 640, 1)
+    content = net.finish(net.dense(net.gap(x), 1000))
+    for target in ("ethos-u85-256", "ethos-u85-1024"):
+        copied, _ = copies(content, Hardware(target))
+        assert copied < 640 * 1000 / 2
+
+
 def test_an_arena_beyond_its_limit_still_has_room_for_copies() -> None:
     """A thousandth of what it takes anyway, for constants that are read a thousand times."""
     content = write_model(pointwise_pair(128, 64, 64))

@@ -48,6 +48,14 @@ def test_a_program_gives_what_the_compiled_file_gives(pte: bytes, compiled: byte
     assert ran.report.totals.npu_cycles == expected.report.totals.npu_cycles
 
 
+def test_a_program_for_ethos_u85_runs() -> None:
+    compiled = npu.compile(EXAMPLES / "digits.tflite", target="ethos-u85-256", memory_mode="Shared_Sram").content
+    expected = npu.run(compiled, inputs=[np.load(EXAMPLES / "digit_7.npy")])
+    ran = npu.run(quantized_program(compiled, in_segment=False), inputs=[image()])
+    assert int(ran.outputs[0].argmax()) == int(expected.outputs[0].argmax()) == 7
+    assert ran.report.totals.npu_cycles == expected.report.totals.npu_cycles
+
+
 def test_the_commands_take_a_program(pte: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "digits.pte"
     path.write_bytes(pte)
