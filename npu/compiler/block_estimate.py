@@ -1,9 +1,9 @@
 """What an operation costs with a given block: the planner's question to the machine model (`npu.machine`).
 
 The units work on different blocks at the same time, so a block takes as long as its busiest unit: MAC array, output unit,
-weight decoder, a direction of a port, a port as a whole, or the round of a double-buffered input fetch. Blocks that are alike
-are counted together: those along an edge, and the rest. What the planner does not know yet, where its maps will lie, it takes
-to be the start of a beat.
+weight decoder, a direction of a port, a port as a whole, or the round of an input fetch, of as many as buffers hold. Blocks
+that are alike are counted together: those along an edge, and the rest. What the planner does not know yet, where its maps will
+lie, it takes to be the start of a beat.
 """
 
 from __future__ import annotations
@@ -211,7 +211,6 @@ def fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Varia
         "ublock_depth": ublock.depth,
         "ifm_block_depth": ifm_block_depth,
         "set_depth": set_depth,
-        "ifm_buffers": BUFFER_HALVES,
         "has_40_bit_accumulators": problem.accumulator is AccumulatorFormat.INT40,
         "has_ifm2": problem.reads_ifm2,
         "output_element_cycles": element_cycles(

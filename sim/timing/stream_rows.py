@@ -39,12 +39,11 @@ from npu.isa.operations import (
     WeightedOperation,
     WindowOperation,
 )
-from npu.layouts import BRICK_DEPTH
 from npu.machine.kernels import rows as r
 from npu.machine.kernels.blocks import count_fetches, expand
 from npu.machine.output_unit import element_cycles, elementwise_rank, window_rank
 from npu.machine.parameters import PORT_NUMBERS, burst_bytes, machine_rows, working_ublock
-from npu.machine.rules import BUFFER_HALVES, deep_set_depth, ifm_block_depth, round_up, sub_kernel
+from npu.machine.rules import deep_set_depth, ifm_block_depth, sub_kernel
 from npu.records import dataclass
 from sim.trace import JobTotals
 
@@ -236,7 +235,6 @@ def _kernel_fields(operation: KernelOperation, port_map: _PortMap) -> dict[str, 
         "ublock_depth": ublock.depth,
         "ifm_block_depth": _ifm_block_depth(operation, kind),
         "set_depth": 0 if operation.options is None or kind not in _CONVOLUTIONS else _ifm_block_depth(operation, kind),
-        "ifm_buffers": _ifm_buffers(operation, port_map.variant),
         "has_40_bit_accumulators": operation.accumulator in _WIDE,
         "has_ifm2": len(operation.ifms) > 1,
         "stream_bytes": stream_bytes,
@@ -269,22 +267,6 @@ def _ifm_block_depth(operation: KernelOperation, kind: int) -> int:
     if operation.options is not None:
         return deep_set_depth(is_part_kernel)
     return ifm_block_depth(ifm.depth, ifm.element.bytes, is_part_kernel)
-
-
-def _ifm_buffers(operation: KernelOperation, variant: Variant) -> int:
-    """IFM blocks that are filled one after the other: halves of a double buffer, or as many as a memory of their own holds."""
-    room = variant.timing.ifm_buffer_bytes
-    if not room:
-        return BUFFER_HALVES
-    block, ifm = operation.block, operation.ifm
-    rows, columns = block.height, block.width
-    depth = min(deep_set_depth(False) if operation.combines_channels else block.depth, ifm.depth)
-    if isinstance(operation, WindowOperation):
-        kernel = operation.kernel
-        rows = (rows - 1) * kernel.stride_y + kernel.dilated_height
-        columns = (columns - 1) * kernel.stride_x + kernel.dilated_width
-    bytes_of_pixel = round_up(depth, BRICK_DEPTH) * ifm.element.bytes * len(operation.ifms)
-    return max(1, int(room // (min(rows, ifm.height) * min(columns, ifm.width) * bytes_of_pixel)))
 
 
 def _kind(operation: KernelOperation) -> int:

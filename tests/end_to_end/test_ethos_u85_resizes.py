@@ -87,6 +87,15 @@ def test_a_resize_between_convolutions_waits_for_what_it_reads(target: str, *, n
     assert (resize.ifm.layout, resize.ofm.layout) == (Layout.NHCWB16, Layout.NHCWB16)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_enlargement_by_8_that_reads_little_is_one_operation(target: str) -> None:
+    """Fetches of many rows are ahead of the output: the latency of a far memory is not paid for each of them."""
+    (operation,) = exact_operations(
+        resizing("RESIZE_NEAREST_NEIGHBOR", (1, 28, 28, 2), (224, 224), "plain", DType.UINT8), target
+    )
+    assert isinstance(operation, Resizing)
+
+
 def test_a_resize_of_sizes_that_have_no_operation_stays_on_the_cpu() -> None:
     content = resizing("RESIZE_BILINEAR", (1, 5, 7, 8), (13, 11), "plain", DType.UINT8)
     assert [op.kind for op in read_model(npu.compile(content, target=TARGETS[0]).content).graphs[0].ops] == ["RESIZE_BILINEAR"]

@@ -8,10 +8,9 @@ from npu.machine.buffers import BufferRule
 from npu.machine.buffers import accumulator_banks as _accumulator_banks
 from npu.machine.buffers import ifm_banks as _ifm_banks
 from npu.machine.kernels.arithmetic import block_place, ceil_div, inlined
-from npu.machine.kernels.blocks import combines_channels, fetches_of_block
+from npu.machine.kernels.blocks import combines_channels, fetches_of_block, ifm_buffers, slices_kept
 from npu.machine.kernels.costs import cost_block, cost_fetch
 from npu.machine.kernels.rows import BLOCK_COSTS, FAR, FETCHES, MACHINES, OPERATIONS, PORTS, integers
-from npu.machine.rules import BUFFER_HALVES
 from npu.native import types as ty
 from npu.native.kernel import kernel
 
@@ -89,10 +88,10 @@ def wait_cycles(op, ports, machine, fetches, count, scratch):  # type: ignore[no
 
 
 @inlined
-def is_kept(op):  # type: ignore[no-untyped-def]
+def is_kept(op, machine):  # type: ignore[no-untyped-def]
     """Whether the input of the first block of a depth serves those behind it."""
     slices, down, across = fetches_of_block(op)
-    return combines_channels(op.kind) and down * across == 1 and slices <= BUFFER_HALVES
+    return combines_channels(op.kind) and down * across == 1 and slices_kept(op, machine, slices) >= slices
 
 
 @inlined
@@ -100,10 +99,11 @@ def round_trip(cost, op, ports, machine, deep, fetched, fetches, scratch):  # ty
     """Cycles of a block by its input, of which a fetch takes `fetched`. Kept input is waited for once for all depths."""
     _, down, across = fetches_of_block(op)
     count, mac = cost.fetches, cost.mac_cycles
-    if is_kept(op):
-        return mac + max(fetched - mac / count, 0.0) * (1 / deep if deep > 1 else count / 2)
+    buffers = ifm_buffers(op, machine)
+    if is_kept(op, machine):
+        return mac + max(fetched - (buffers - 1) * mac / count, 0.0) * (1 / deep if deep > 1 else count / 2)
     if down * across == 1 or down * across > MOST_PIECES:
-        return max(mac, (mac + fetched * count) / 2)
+        return max(mac, (mac + fetched * count) / buffers)
     return mac + wait_cycles(op, ports, machine, fetches, count, scratch)
 
 
@@ -117,10 +117,10 @@ def plane_cycles(op, machine, ports, y, x, fetches, cost, scratch):  # type: ign
         if count <= 0:
             continue
         cost_block(cost, op, machine, ports, y, x, layer * op.block_depth, fetches, scratch)
-        if a == 0 or not is_kept(op):
+        if a == 0 or not is_kept(op, machine):
             beats, cycles = cost.ifm_beats, cost.ifm_cycles
             fetched = (cycles + cost.ifm2_cycles) / cost.fetches + read_latency(cost, op, ports)
-        if is_kept(op):
+        if is_kept(op, machine):
             cost.ifm_beats, cost.ifm_cycles = beats / deep, cycles / deep
         mac, output = cost.mac_cycles, cost.output_cycles
         moved, capped = port_cycles(cost, op, ports)

@@ -26,9 +26,12 @@ from npu.machine.kernels.rows import (
     REDUCE_SUM,
 )
 from npu.machine.kernels.traffic import read_traffic, second_input_beats, write_traffic
-from npu.machine.rules import BUFFER_HALVES, SCALE_RECORD_BYTES
+from npu.machine.rules import BUFFER_HALVES, SCALE_RECORD_BYTES, deep_set_depth
 from npu.native import types as ty
 from npu.native.kernel import kernel
+
+DEEP_SET = deep_set_depth(False)
+"""Channels of the deepest IFM block of what combines channels, on Ethos-U85."""
 
 
 @inlined
@@ -79,6 +82,18 @@ def slices_kept(op, machine, slices):  # type: ignore[no-untyped-def]
     columns = (op.block_width - 1) * op.stride_x + (op.kernel_width - 1) * op.dilation_x + 1
     channels = min(op.ifm_block_depth, ceil_div(op.ifm.depth, BRICK_DEPTH) * BRICK_DEPTH)
     return machine.ifm_buffer_bytes // (rows * columns * channels * op.ifm.element_bytes)
+
+
+@inlined
+def ifm_buffers(op, machine):  # type: ignore[no-untyped-def]
+    """IFM blocks that are filled one after the other: halves of a double buffer, or as many as a memory of their own holds."""
+    if machine.ifm_buffer_bytes == 0:
+        return np.int64(BUFFER_HALVES)
+    rows = min((op.block_height - 1) * op.stride_y + (op.kernel_height - 1) * op.dilation_y + 1, op.ifm.height)
+    columns = min((op.block_width - 1) * op.stride_x + (op.kernel_width - 1) * op.dilation_x + 1, op.ifm.width)
+    depth = min(DEEP_SET if combines_channels(op.kind) else op.block_depth, op.ifm.depth)
+    channels = ceil_div(depth, BRICK_DEPTH) * BRICK_DEPTH * (2 if op.has_ifm2 else 1)
+    return max(1, machine.ifm_buffer_bytes // (rows * columns * channels * op.ifm.element_bytes))
 
 
 @inlined

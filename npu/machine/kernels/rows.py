@@ -71,7 +71,6 @@ OPERATION = np.dtype(
             "ifm_block_depth",  # channels of an IFM block, of what combines channels
             # Channels of a set of weights, which takes the MAC array as long as there are channels; 0: SET_DEPTH, all as long.
             "set_depth",
-            "ifm_buffers",  # that are filled one after the other
             "has_40_bit_accumulators",
             "has_ifm2",
             *("stream_bytes", "weight_port"),  # of weights and scale records together

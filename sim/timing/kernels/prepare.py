@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu.machine.kernels.arithmetic import ceil_div, inlined
+from npu.machine.kernels.blocks import ifm_buffers
 from npu.machine.kernels.costs import cost_fetch
 from npu.machine.kernels.ports import read_cycles
 from npu.machine.kernels.rows import DMA, DMA_WAIT, ELEMENTWISE, FETCHES, KERNEL_WAIT, OPERATIONS, PORTS, integers
@@ -119,15 +120,15 @@ def is_laid_out_anew(one, other):  # type: ignore[no-untyped-def]
 @kernel(ty.int64(OPERATIONS, FETCHES, ENGINES, LINKS, TIMED_FETCHES, TIMED_BLOCKS), error_model="numpy")
 def link_fetches(ops, fetches, engines, links, timed, blocks):  # type: ignore[no-untyped-def]
     """Fills the integers of the rows of fetches and of blocks, one more than there are; the number of blocks."""
-    block, last, freed, waiting = np.int64(-1), np.int64(NOTHING), np.int64(0), np.int64(0)
+    block, last, freed, waiting, buffers = np.int64(-1), np.int64(NOTHING), np.int64(0), np.int64(0), np.int64(0)
     for i in range(fetches.shape[0]):
         fetch, row = fetches[i], timed[i]
         n = fetch.operation
         row.operation, row.after_output, row.after_end, row.after_drain = n, NOTHING, NOTHING, NOTHING
-        row.after_array = max(i - ops[n].ifm_buffers, np.int64(NOTHING))
         if fetch.is_first:
             block += 1
             if n != last:
+                buffers = ifm_buffers(ops[n], engines[0].machine)
                 if last != NOTHING and (engines[0].always_drains or is_laid_out_anew(ops[last], ops[n])):
                     row.after_drain = block - 1
                 links[n].first_block, links[n].block_count, links[n].previous = block, 0, last
@@ -135,6 +136,7 @@ def link_fetches(ops, fetches, engines, links, timed, blocks):  # type: ignore[n
             links[n].block_count += 1
             row.after_output = max(block - BUFFER_HALVES, np.int64(NOTHING))
             row.after_end = dependency(links, n, block, ops[n].blockdep)
+        row.after_array = max(i - buffers, np.int64(NOTHING))
         # The decoder asks ahead until its window is full: it waits for the newest fetch that must have started.
         waiting += fetch.stream_bytes if i > 0 else 0
         while freed < i and waiting > engines[0].machine.weight_window_bytes:
