@@ -15,7 +15,7 @@ import numpy as np
 
 from npu.compiler.block_estimate import BlockProblem, BlockSearch, multiplying_steps
 from npu.errors import CompileError
-from npu.hardware.variant import Size, Variant
+from npu.hardware.variant import Accelerator, Size, Variant
 from npu.isa.families import family_of
 from npu.isa.operations import Block, ShramLayout, Traversal
 from npu.isa.shram import Work
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 _REMEMBERED = 1 << 14
 _MANY_DEPTHS = 8
-_DEEPEST = {Work.RESIZE: BRICK_DEPTH, Work.TRANSPOSE: 128}
-"""Blocks of some work: one brick, or as deep as a block that is stored is wide."""
 _HOPELESS = 2
 """A traversal that needs so many times the steps of the other one is not looked at."""
 
@@ -117,11 +115,18 @@ def _traversals(problem: BlockProblem, search: BlockSearch) -> tuple[list[BlockP
     return list(compress(both, likely)), [traversed for traversed, is_likely in zip(both, likely, strict=True) if not is_likely]
 
 
+def _deepest(work: Work, accelerator: Accelerator) -> int:
+    """Channels of the deepest block: a resize makes one brick; where columns and channels change places, a block that is stored
+    has as many columns."""
+    if work is Work.RESIZE:
+        return BRICK_DEPTH
+    return accelerator.max_block.width if work is Work.TRANSPOSE else accelerator.max_block.depth
+
+
 def _depths(problem: BlockProblem, ublock: Block | Size, limit: int) -> Ints:
     """All block depths up to a limit."""
     unit = BRICK_DEPTH if isinstance(ublock, Block) and problem.work.shares_depth else ublock.depth
     whole = round_up(problem.ofm[2], unit)
-    limit = min(limit, _DEEPEST.get(problem.work, limit))
     largest, step = min(whole, limit), round_up(BRICK_DEPTH, unit)
     depths = [value for value in range(step, largest + 1, step) if value < whole]
     if whole <= largest or not depths:
@@ -159,7 +164,8 @@ def _best(problems: Sequence[BlockProblem], search: BlockSearch, depth_limit: in
     """The best block of one of the problems; the first ones win ties."""
     least: tuple[BlockProblem, Block, float, Block | None] | None = None
     accelerator = search.variant.accelerator
-    limit = min(accelerator.max_block.depth, depth_limit or accelerator.max_block.depth)
+    deepest = _deepest(problems[0].work, accelerator) if problems else 0
+    limit = min(deepest, depth_limit or deepest)
     for halves in search.buffers.halves:
         for problem in problems:
             for ublock in search.micro_blocks(problem):

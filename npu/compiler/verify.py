@@ -139,7 +139,7 @@ def _view(view: View) -> Iterator[str]:
     )
     if low or last >= size:
         yield f"box {view.offset} of extent {view.shape} must lie in {view.storage.name!r} of {view.storage.shape}"
-    if view.element.bits % view.storage.element.bits:
+    if view.element.bits not in (view.storage.element.bits, 2 * view.storage.element.bits):
         yield f"elements of {view.storage.name!r} must have {view.storage.element.bits} bits or twice, got {view.element.bits}"
 
 

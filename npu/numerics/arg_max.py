@@ -2,8 +2,10 @@
 
 MOST_KEYS = 128
 """In keys of 16 bits: 9 are the value and its sign, 7 tell the elements apart."""
-MOST_PLACES = 1 << 15
-"""Of an operation of its own: the place stands above 16 bits of the value, and a number of 32 bits holds both."""
+PLACE_SHIFT = 16
+"""Bits of the value, above which an operation of its own has the place of the largest."""
+MOST_PLACES = 1 << (31 - PLACE_SHIFT)
+"""Of which a number of 32 bits holds value and place."""
 
 
 def most_compared(*, finds_places: bool) -> int:

@@ -24,6 +24,8 @@ LARGEST_SCALE = 1 << 11
 WIDEST_STEP = 14
 """Elements of the input from one element of the output to the next are fewer: a block of two columns finds room on the array of
 256 MACs then. The registers can say less than 16."""
+SUM_BITS = 16
+"""So many bits an operation for resizes shifts its sums to the left."""
 _FIXED_ONE = 1 << 10
 _LARGEST_FLOAT_SCALE = 1 << 7
 """Products of 8 bits and of two weights, of up to one and a half, then have no more than the 24 bits of a float32."""

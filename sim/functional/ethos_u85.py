@@ -26,6 +26,7 @@ from npu.isa.operations import (
     Resizing,
     WindowOperation,
 )
+from npu.numerics.resize_axis import SUM_BITS
 from sim.functional.feature_maps import Cube, finish, padded, read, write
 from sim.functional.kernels import compute, output
 from sim.functional.weights import DecodedConstants, decode_constants
@@ -34,8 +35,6 @@ from sim.memory import NpuMemory
 _UNIT = OperandScale()
 _FIRST_BIT = 31
 """At which DOUBLE rounds first, without a double shift."""
-_RESIZE_BITS = 16
-"""That the sum of a bilinear resize is shifted left before its scale."""
 
 
 def execute_chosen(operation: KernelOperation, memory: NpuMemory, decoded: DecodedConstants | None = None) -> None:
@@ -260,7 +259,7 @@ def _resize(operation: Resizing, memory: NpuMemory) -> Cube:
     ofm, is_nearest = operation.ofm, operation.mode is ResizeMode.NEAREST
     out = np.empty((ofm.height, ofm.width, ofm.depth), np.int64)
     output.resize(_input(operation.ifm, memory), out, _axis(operation.y), _axis(operation.x), is_nearest)
-    out <<= _RESIZE_BITS
+    out <<= SUM_BITS
     return _scaled(out, operation)
 
 

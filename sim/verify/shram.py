@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from npu.hardware.variant import Variant
-from npu.isa.ethos_u85.micro_blocks import buffer_rule as own_buffer_rule
-from npu.isa.ethos_u85.micro_blocks import choices as micro_blocks
 from npu.isa.ethos_u85.micro_blocks import map_bytes
+from npu.isa.families import family_of
 from npu.isa.operations import Block, Dma, Elementwise, KernelOperation, Operation, Pooling, PoolingMode, Resizing
 from npu.isa.shram import LUT_SLOT_BYTES, buffer_banks, buffer_rule, buffers_of, lut_start, table_bytes
 from npu.machine.buffers import accumulator_banks, ifm_banks
@@ -43,13 +42,14 @@ def _apart(operation: KernelOperation, ublock: Block, variant: Variant) -> Itera
     """What does not fit memories of their own: one block of the IFM, and its accumulators."""
     if isinstance(operation, Pooling) and operation.mode is PoolingMode.NONE:
         return
-    problem, block = buffers_of(operation), operation.block
-    allowed = micro_blocks(problem, variant)
+    problem, block, buffers = buffers_of(operation), operation.block, family_of(variant.accelerator.product).buffers
+    assert buffers.micro_blocks is not None
+    allowed = buffers.micro_blocks(problem, variant)
     if ublock not in allowed:
         names = ", ".join(f"{one.height}x{one.width}x{one.depth}" for one in allowed)
         yield f"its micro-block must be {names}, got {ublock.height}x{ublock.width}x{ublock.depth}"
         return
-    rule = own_buffer_rule(problem, ublock, variant, 1)
+    rule = buffers.rule(problem, ublock, variant, min(buffers.halves))
     if isinstance(operation, Resizing) and block.width > rule.row_width:
         yield f"its block must be at most {rule.row_width} columns wide, for the rows of its IFM, got {block.width}"
     if rule.ifm_buffers:

@@ -70,11 +70,12 @@ def test_an_attention_multiplies_in_the_array(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_product_waits_for_the_matrix_that_is_its_weights(target: str) -> None:
+@pytest.mark.parametrize("is_older", [False, True])
+def test_a_product_waits_for_the_matrix_that_is_its_weights(target: str, *, is_older: bool) -> None:
     """It reads that in an order of its own, whatever the kernels before it write in theirs."""
     net = Layers(5)
-    x = net.input(40, 32)
-    weights = net.table("TANH", net.input(24, 32))
+    given, weights = net.input(40, 32), net.table("TANH", net.input(24, 32))
+    x = net.table("TANH", given) if is_older else given
     (product,) = products(exact_operations(net.finish(net.matmul(x, weights, transposed=True)), target))
     assert product.blockdep == 0
 
@@ -89,6 +90,14 @@ def test_transposes_are_exact(shape: tuple[int, ...], order: tuple[int, ...], dt
     content = net.finish(net.transpose(net.table("TANH", net.input(*shape)), *order))
     for target in TARGETS:
         exact_operations(content, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_block_that_is_stored_transposed_is_no_wider_than_blocks_can_be(target: str) -> None:
+    net = Layers(2)
+    content = net.finish(net.transpose(net.table("TANH", net.input(4, 32, 400)), 0, 1, 3, 2))
+    for swapped in transposes(exact_operations(content, target)):
+        assert swapped.block.depth <= load_variant(target).accelerator.max_block.width
 
 
 @pytest.mark.parametrize("target", TARGETS)

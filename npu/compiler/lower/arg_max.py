@@ -14,11 +14,11 @@ from npu.compiler.lower.reduction import largest_of_channels, turned_ways
 from npu.graph.graph import Op
 from npu.isa.operations import IDENTITY, INT16, INT32, ElementwiseMode, KernelWindow, PoolingMode, Rounding, Scale
 from npu.isa.rules import MAX_EXTENT
-from npu.numerics.arg_max import MOST_KEYS, most_compared
+from npu.numerics.arg_max import MOST_KEYS, PLACE_SHIFT, most_compared
 from npu.records import replace
 
-_PLACE = Scale(1, 16)
-"""Of the place, which stands above 16 bits of the value."""
+_PLACE = Scale(1, PLACE_SHIFT)
+"""Leaves the place alone."""
 
 
 def lower_arg_max(builder: Builder, op: Op) -> None:

@@ -23,7 +23,7 @@ def parts_with_room(builder: Builder, ifm: View, between: int, most: int = sys.m
     positions, depth = math.prod(ifm.shape[:2]), ifm.shape[2]
     least = ceil_div(_LEAST_ELEMENTS, depth)
     if positions > least:
-        positions = min(positions, max(builder.room // between, least)) if between else positions
+        positions = min(positions, max(builder.room // between, least))
     return boxes_of(ifm.shape, min(positions, most))
 
 

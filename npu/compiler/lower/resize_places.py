@@ -8,17 +8,14 @@ from npu.compiler.lower.geometry import crop
 from npu.graph.attributes import ResizeBilinearOptions, ResizeNearestNeighborOptions
 from npu.graph.graph import Op
 from npu.graph.resizes import BothAxes, axes_of_resize
-from npu.isa.families import family_of
 from npu.isa.operations import ResizeMode, Resizing, Rounding, Scale
-
-_SUM_BITS = 16
-"""So many bits the operation shifts its sums to the left."""
+from npu.numerics.resize_axis import SUM_BITS
 
 
 def own_axes(builder: Builder, op: Op, options: ResizeBilinearOptions | ResizeNearestNeighborOptions) -> BothAxes | None:
     """The axes of a resize as its own operation says them; None where there is none."""
     source, target = builder.tensor(op.inputs[0]), builder.tensor(op.outputs[0])
-    if not family_of(builder.variant.accelerator.product).has(Resizing):
+    if not builder.family.has(Resizing):
         return None
     return axes_of_resize(
         source.dtype,
@@ -41,7 +38,7 @@ def resize_by_places(builder: Builder, ifm: View, ofm: View, mode: ResizeMode, a
             ofm=ofm,
             minimum=ofm.element.minimum,
             maximum=ofm.element.maximum,
-            scale=Scale(1, _SUM_BITS + parts.bit_length() - 1),
+            scale=Scale(1, SUM_BITS + parts.bit_length() - 1),
             rounding=Rounding.SYMMETRIC,
             mode=mode,
             y=y.places,

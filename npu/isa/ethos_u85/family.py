@@ -39,7 +39,7 @@ from npu.isa.ethos_u85.hold import first_map, hold, second_map
 from npu.isa.ethos_u85.latch import start
 from npu.isa.ethos_u85.micro_blocks import BUFFERS
 from npu.isa.ethos_u85.rules import check_operation
-from npu.isa.ethos_u85.scale_records import decode_scales, encode_scales
+from npu.isa.ethos_u85.scale_records import decode_scales, encode_scales, scale_bits
 from npu.isa.ethos_u85.weights import decode, encode, stand_in
 from npu.isa.family import ConstantWriter, Family, FamilyArithmetic, RegisterSection, ScaleFormat, WeightFormat
 from npu.isa.operations import (
@@ -184,7 +184,11 @@ ETHOS_U85 = Family(
         scale_blocks=lambda _accelerator, _channels: 1,
     ),
     arithmetic=FamilyArithmetic(
-        operand_shifts={}, unscaled_bits=32, table_slot_bytes=LUT_SLOT_BYTES, scale_bits=SCALE_BITS, wide_scale_bits=15
+        operand_shifts={},
+        unscaled_bits=32,
+        table_slot_bytes=LUT_SLOT_BYTES,
+        scale_bits=SCALE_BITS,
+        wide_scale_bits=scale_bits(16),
     ),
     chosen=chosen,
     has_fixed_places=False,

@@ -43,6 +43,7 @@ from npu.isa.rules import (
     check_window,
 )
 from npu.layouts import BRICK_DEPTH
+from npu.numerics.arg_max import PLACE_SHIFT
 
 CHAINING_BUFFERS = 6
 """Maps that operations can hand on without memory at the same time."""
@@ -175,14 +176,12 @@ def _check_pooling(operation: Pooling) -> None:
     if operation.mode is not PoolingMode.REDUCE_SUM and ifm.depth != ofm.depth:
         raise broken("IFM depth", f"the OFM depth {ofm.depth}", ifm.depth)
     scale = operation.scale
-    if operation.mode in _INDICES and (scale is None or (scale.scale, scale.shift) != (1, _INDEX_SHIFT)):
+    if operation.mode in _INDICES and (scale is None or (scale.scale, scale.shift) != (1, PLACE_SHIFT)):
         got = "none" if scale is None else f"{scale.scale} >> {scale.shift}"
-        raise broken("OFM scale", f"1 >> {_INDEX_SHIFT} of {operation.mode.name}, for the place of the maximum", got)
+        raise broken("OFM scale", f"1 >> {PLACE_SHIFT} of {operation.mode.name}, for the place of the maximum", got)
 
 
 _INDICES = (PoolingMode.ARGMAX_X, PoolingMode.ARGMAX_Y)
-_INDEX_SHIFT = 16
-"""The place of a maximum stands above its value."""
 
 
 def _check_elementwise(operation: Elementwise) -> None:

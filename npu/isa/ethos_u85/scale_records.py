@@ -19,17 +19,21 @@ _BIAS_BYTES = {8: 4, 16: 6}
 _LARGEST_SHIFT = 63
 
 
+def scale_bits(ifm_bits: int) -> int:
+    """Those of a scale, of which the record has the bytes between bias and shift, without a sign."""
+    return 8 * (_SHIFT_BYTE - _BIAS_BYTES[ifm_bits]) - 1
+
+
 def encode_scales(biases: npt.ArrayLike, scales: npt.ArrayLike, shifts: npt.ArrayLike, ifm_bits: int) -> bytes:
     """One 10-byte record per channel, not padded; all integers of shape (channels,). StreamError names what is out of range."""
     bias_bytes = _BIAS_BYTES[ifm_bits]
-    scale_bytes = _SHIFT_BYTE - bias_bytes
-    bias_limit, largest_scale = 1 << 8 * bias_bytes - 1, (1 << 8 * scale_bytes - 1) - 1
+    bias_limit, largest_scale = 1 << 8 * bias_bytes - 1, (1 << scale_bits(ifm_bits)) - 1
     bias = integer_column("bias", biases, -bias_limit, bias_limit - 1)
     scale, shift = integer_column("scale", scales, 0, largest_scale), integer_column("shift", shifts, 0, _LARGEST_SHIFT)
     check_lengths(bias, scale, shift)
     records = np.zeros((len(bias), SCALE_RECORD_BYTES), np.uint8)
     records[:, :bias_bytes] = _bytes(bias, bias_bytes)
-    records[:, bias_bytes:_SHIFT_BYTE] = _bytes(scale, scale_bytes)
+    records[:, bias_bytes:_SHIFT_BYTE] = _bytes(scale, _SHIFT_BYTE - bias_bytes)
     records[:, _SHIFT_BYTE] = shift
     return records.tobytes()
 
