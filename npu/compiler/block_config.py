@@ -7,6 +7,7 @@ operation's cycles.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from itertools import compress
 from typing import TYPE_CHECKING
@@ -170,8 +171,8 @@ def _best(problems: Sequence[BlockProblem], search: BlockSearch, depth_limit: in
         for problem in problems:
             for ublock in search.micro_blocks(problem):
                 depths = _even(_depths(problem, ublock or accelerator.ofm_ublock, limit), problem.ofm[2])
-                best = _best_of(problem, search, depths, ublock, halves)
-                if best is not None and (least is None or best[1] < least[2]):
+                best = _best_of(problem, search, depths, ublock, halves, least[2] if least else math.inf)
+                if best is not None:
                     least = (problem, *best, ublock)
         if least is not None:
             return _choice(least[0], search, *least[1:])
@@ -179,14 +180,15 @@ def _best(problems: Sequence[BlockProblem], search: BlockSearch, depth_limit: in
 
 
 def _best_of(
-    problem: BlockProblem, search: BlockSearch, depths: Ints, ublock: Block | None, halves: int
+    problem: BlockProblem, search: BlockSearch, depths: Ints, ublock: Block | None, halves: int, below: float = math.inf
 ) -> tuple[Block, float] | None:
-    """The legal block of one of the depths with the lowest estimated cycles, and these. A resize makes one row at a time."""
+    """The legal block of one of the depths with the lowest estimated cycles, and these. A resize makes one row at a time.
+    None if none is `below` so many."""
     accelerator, ofm = search.variant.accelerator, problem.ofm
     unit, limit = ublock or accelerator.ofm_ublock, accelerator.max_block
     rows = (1, 1) if problem.work is Work.RESIZE else (unit.height, limit.height)
     heights, widths = _extents(ofm[0], *rows), _extents(ofm[1], unit.width, limit.width)
-    return search.best(problem, (heights, widths, depths), ublock, halves)
+    return search.best(problem, (heights, widths, depths), ublock, halves, below)
 
 
 def _choice(problem: BlockProblem, search: BlockSearch, block: Block, cycles: float, ublock: Block | None) -> BlockChoice:

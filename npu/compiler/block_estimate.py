@@ -8,6 +8,7 @@ lie, it takes to be the start of a beat.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import repeat
 from threading import Lock
@@ -145,17 +146,22 @@ class BlockSearch:
         self._machine, self._ports, self._costs = machine_rows(variant), port_rows(variant), np.zeros(2, r.BLOCK_COST)
         self._axes = np.zeros((3, max(limit.height, limit.width, limit.depth)), np.int64)
         self._counts, self._block = np.zeros(3, np.int64), np.zeros(3, np.int64)
-        self._lock, self._fetches = Lock(), 0
+        self._below, self._lock, self._fetches = np.zeros(1), Lock(), 0
 
     def micro_blocks(self, problem: BlockProblem) -> Sequence[Block | None]:
         """Those that the operation may have; None alone where there is no choice."""
         return (None,) if self.buffers.micro_blocks is None else self.buffers.micro_blocks(problem, self.variant)
 
     def best(
-        self, problem: BlockProblem, axes: tuple[Ints, Ints, Ints], ublock: Block | None = None, halves: int = BUFFER_HALVES
+        self,
+        problem: BlockProblem,
+        axes: tuple[Ints, Ints, Ints],
+        ublock: Block | None = None,
+        halves: int = BUFFER_HALVES,
+        below: float = math.inf,
     ) -> tuple[Block, float] | None:
         """The block of the lowest estimated cycles, and these, of all combinations of heights, widths and depths of which so
-        many find room at the same time. Ties go to the larger block."""
+        many find room at the same time. Ties go to the larger block. None if none is `below` so many."""
         with self._lock:
             self._make_room(_fetches_of_block(problem))
             fill_operation(self._operation, problem, self.variant, ublock)
@@ -163,6 +169,7 @@ class BlockSearch:
             for axis, sizes in enumerate(axes):
                 self._counts[axis] = len(sizes)
                 self._axes[axis, : len(sizes)] = sizes
+            self._below[0] = below
             cycles, block = self._choose(), self._block.tolist()
         return (Block(*block), cycles) if block[0] else None
 
@@ -171,7 +178,7 @@ class BlockSearch:
             self._fetches = max(fetches, 2 * self._fetches, _FEWEST_FETCHES)
             self._choose = choose.bind(
                 *(self._operation, self._machine, self._ports, self._rule, self._axes, self._counts),
-                *(np.zeros(self._fetches, r.FETCH), self._costs, self._block),
+                *(np.zeros(self._fetches, r.FETCH), self._costs, self._block, self._below),
             )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from npu.compiler.block_config import BlockChoice, BlockChooser
 from npu.compiler.block_estimate import BlockProblem
 from npu.compiler.pace import COMMAND_BYTES, JOB_CYCLES, Pace
+from npu.isa.shram import Work
 from npu.layouts import MapShape
 from npu.machine.port_rates import PortRate
-from npu.machine.rules import ceil_div, round_up
+from npu.machine.rules import ARRAY_CHANNELS, ceil_div, round_up
 from npu.memo import cached_property
 from npu.records import dataclass, replace
 
@@ -126,6 +127,21 @@ class Forms:
         return plane_blocks(self.problem.ofm, self.in_place)
 
     @cached_property
+    def array_cycles(self) -> float:
+        """What the MAC array works at least: a depthwise channel leaves all but one of its input channels idle."""
+        problem = self.problem
+        height, width, channels = problem.ofm
+        inputs = ARRAY_CHANNELS if problem.work is Work.DEPTHWISE else problem.ifm_depth
+        products = height * width * channels * problem.kernel.height * problem.kernel.width * inputs
+        return float(products / self.chooser.variant.accelerator.macs_per_cycle)
+
+    def least_copied(self, pace: Pace) -> float:
+        """How much later kernels and copies are free at least if all constants are copied."""
+        kernel_free = pace.kernel_free + self.array_cycles + JOB_CYCLES
+        engine_free = pace.engine_free + self.port.copy_cycles(self.problem.ofm[2] * self.problem.channel_bytes)[0]
+        return max(kernel_free, engine_free) - pace.end
+
+    @cached_property
     def bytes_at_once(self) -> float:
         """What copies take at least: two of the smallest slices, or all constants if they are fewer."""
         return min(2 * SMALLEST_SLICE_BYTES, self.problem.ofm[2] * self.problem.channel_bytes)
@@ -201,11 +217,15 @@ def choose_form(forms: Forms, room: int, pace: Pace, *, is_bound: bool) -> Slici
         kept = _prefetched(forms, pace, room if is_bound else _MOST_PREFETCHED_BYTES) or kept
     if is_read_once and room < (forms.bytes_at_once if mode.has_separate_cache else 2 * SMALLEST_SLICE_BYTES):
         return kept
+    problem, in_place_cycles = forms.problem, kept.cycles(pace)
+    is_too_large = is_bound and min(problem.ofm[2], forms.chooser.slice_unit) * problem.channel_bytes > room
+    if is_too_large and in_place_cycles <= _WORTH_SRAM * forms.least_copied(pace):
+        return kept  # without a look at the blocks of slices
     copied = _cut(forms, room, pace, is_bound=is_bound)
     needed = copied.room
     if is_read_once and needed > _MOST_ROOMS * room:
         return kept
-    in_place_cycles, copied_cycles = kept.cycles(pace), copied.cycles(pace)
+    copied_cycles = copied.cycles(pace)
     worth = 1.0
     if needed > room and is_bound:
         worth = _WORTH_SRAM

@@ -27,6 +27,8 @@ _WORTH = 0.003
 """Of all cycles, what a cascade saves at least: for less the file is not made longer, and the search neither."""
 _WORTH_ANEW = 0.15
 """Of all cycles, what other cascades must save: estimates of whole programs are not closer."""
+_WORTH_COMMANDS = 0.01
+"""Of all cycles, what twice the commands must save, and flash for them."""
 _SHARE = 0.75
 """Of the cache, for the rolling buffers of a cascade: the rest is for what lives beside it."""
 
@@ -54,7 +56,9 @@ def spare_traffic(
     if not plan.far or list(uncut) == list(cut):
         return plan.nodes
     anew = _spared(graph, _planned(tuple(uncut), far_maps(graph, uncut, room), estimates), room, estimates)
-    return anew.nodes if anew.cycles < plan.cycles * (1 - _WORTH_ANEW) else plan.nodes
+    is_short = 2 * len(steps_of(anew.nodes)) <= len(steps_of(plan.nodes))
+    most = 1 + _WORTH_COMMANDS if is_short else 1 - _WORTH_ANEW
+    return anew.nodes if anew.cycles < plan.cycles * most else plan.nodes
 
 
 def _spared(graph: Graph, plan: _Plan, room: int, estimates: StepEstimates) -> _Plan:

@@ -10,7 +10,7 @@ from npu.machine.buffers import ifm_banks as _ifm_banks
 from npu.machine.kernels.arithmetic import block_place, ceil_div, inlined
 from npu.machine.kernels.blocks import combines_channels, fetches_of_block, ifm_buffers, slices_kept
 from npu.machine.kernels.costs import cost_block, cost_fetch
-from npu.machine.kernels.rows import BLOCK_COSTS, FAR, FETCHES, MACHINES, OPERATIONS, PORTS, integers
+from npu.machine.kernels.rows import BLOCK_COSTS, FETCHES, MACHINES, OPERATIONS, PORTS, integers
 from npu.native import types as ty
 from npu.native.kernel import kernel
 
@@ -191,16 +191,17 @@ def fewest_cycles(op, machine, ports, fetches, cost, scratch):  # type: ignore[n
 
 
 @kernel(
-    ty.float64(OPERATIONS, MACHINES, PORTS, BUFFERS, ty.int64[:, ::1], LIST, FETCHES, BLOCK_COSTS, LIST),
+    ty.float64(OPERATIONS, MACHINES, PORTS, BUFFERS, ty.int64[:, ::1], LIST, FETCHES, BLOCK_COSTS, LIST, ty.float64[::1]),
     error_model="numpy",
 )
-def choose(operations, machines, ports, rules, axes, counts, fetches, costs, best):  # type: ignore[no-untyped-def]
-    """Fills `best` with the block of the fewest cycles, which are returned, of those that find room; FAR if none does.
+def choose(operations, machines, ports, rules, axes, counts, fetches, costs, best, limit):  # type: ignore[no-untyped-def]
+    """Fills `best` with the block of the fewest cycles, which are returned, of those that find room and take fewer than `limit`
+    has; with zeros if none does.
 
     `axes` has the heights, widths and depths to combine, `counts` how many. Of blocks that take as long it is the largest, of
     these the widest. `fetches` has room for those of a block, `costs` two rows.
     """
-    op, rule, cycles = operations[0], rules[0], FAR
+    op, rule, cycles = operations[0], rules[0], limit[0]
     best[:] = 0
     least, for_block = fewest_cycles(op, machines[0], ports, fetches, costs[0], costs[1])
     for i in range(counts[0] * counts[1] * counts[2] - 1, -1, -1):
@@ -210,7 +211,7 @@ def choose(operations, machines, ports, rules, axes, counts, fetches, costs, bes
         if is_slow or not is_fitting(rule, op.block_height, op.block_width, op.block_depth):
             continue
         own = operation_cycles(op, machines[0], ports, cycles, fetches, costs[0], costs[1])
-        if own < cycles or (own == cycles and not is_larger(best, op)):
+        if own < cycles or (own == cycles and best[0] > 0 and not is_larger(best, op)):
             cycles = own
             best[0], best[1], best[2] = op.block_height, op.block_width, op.block_depth
     return cycles

@@ -176,6 +176,22 @@ def test_blocks_behind_the_first_do_not_wait_for_a_second_input_of_one_row() -> 
     assert cycles(1, "constants") < 1.1 * cycles(1, "cache")
 
 
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_a_block_is_looked_for_only_below_so_many_cycles(target: str) -> None:
+    """What the traversals and micro-blocks before have taken ends the search of the next ones."""
+    variant = load_variant(target)
+    search = BlockSearch(variant)
+    problem = BlockProblem(
+        work=Work.CONVOLUTION, ofm=(24, 24, 32), ifm_depth=32, ifm_bits=8, ofm_bits=8, kernel=KernelWindow(3, 3)
+    )
+    ublock = search.micro_blocks(problem)[0]
+    axes = np.arange(4, 17, 4), np.arange(4, 17, 4), np.array([16, 32])
+    best = search.best(problem, axes, ublock)
+    assert best is not None
+    assert search.best(problem, axes, ublock, below=best[1] + 1) == best
+    assert search.best(problem, axes, ublock, below=best[1]) is None
+
+
 def test_the_search_is_made_ready_once_for_most_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     """To bind its arrays takes longer than a search."""
     bound: list[int] = []

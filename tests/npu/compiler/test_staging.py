@@ -14,6 +14,7 @@ from npu.compiler.block_config import BlockChooser
 from npu.compiler.block_estimate import BlockProblem
 from npu.compiler.compiled import Usage
 from npu.compiler.goal import Goal
+from npu.compiler.pace import Pace
 from npu.compiler.passes import price_copies
 from npu.compiler.slicing import LARGEST_SLICE_BYTES, Forms
 from npu.graph import attributes as at
@@ -166,6 +167,21 @@ def test_constants_that_find_no_room_for_a_copy_share_the_port_with_an_input_beh
         choice = chooser.choose(problem.part(32))
         assert (forms.cycles_if_left(32, choice) > 1.1 * choice.cycles) is is_shared
         assert is_shared or forms.cycles_if_left(32, choice) == choice.cycles
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u65-512", "ethos-u85-256"])
+@pytest.mark.parametrize("work", [Work.CONVOLUTION, Work.DEPTHWISE])
+def test_copied_slices_take_no_less_than_is_known_before_they_are_looked_at(work: Work, target: str) -> None:
+    chooser = BlockChooser(load_variant(target))
+    port = port_rate(chooser.variant, chooser.variant.memory_mode.constants)
+    for ofm, depth, side in (((1, 1, 512), 512, 1), ((40, 40, 64), 64, 1), ((20, 20, 96), 48, 3), ((9, 5, 40), 200, 5)):
+        ifm_depth = ofm[2] if work is Work.DEPTHWISE else depth
+        problem = BlockProblem(work=work, ofm=ofm, ifm_depth=ifm_depth, ifm_bits=8, ofm_bits=8, kernel=KernelWindow(side, side))
+        forms = Forms(problem, chooser, port)
+        for pace in (Pace(port), Pace(port, kernel_free=5000.0), Pace(port, kernel_free=100.0, engine_free=9000.0)):
+            least = forms.least_copied(pace)
+            assert all(least <= forms.copied(ofm[2], count).cycles(pace) for count in (16, 32, ofm[2]))
+            assert least > 0
 
 
 def test_copies_ahead_stay_within_the_limit_of_the_arena() -> None:
