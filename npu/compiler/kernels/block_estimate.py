@@ -95,14 +95,26 @@ def is_kept(op, machine):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def fills_of_block(cost, op, machine):  # type: ignore[no-untyped-def]
+    """How many times a block fills the input buffer: a memory of its own has all sub-kernels at once."""
+    slices, _, _ = fetches_of_block(op)
+    return cost.fetches if machine.ifm_buffer_bytes == 0 else slices
+
+
+@inlined
 def round_trip(cost, op, ports, machine, deep, fetched, fetches, scratch):  # type: ignore[no-untyped-def]
     """Cycles of a block by its input, of which a fetch takes `fetched`. Kept input is waited for once for all depths."""
     _, down, across = fetches_of_block(op)
-    count, mac = cost.fetches, cost.mac_cycles
-    buffers = ifm_buffers(op, machine)
+    count, mac = fills_of_block(cost, op, machine), cost.mac_cycles
+    buffers, pieces = ifm_buffers(op, machine), down * across
     if is_kept(op, machine):
         return mac + max(fetched - (buffers - 1) * mac / count, 0.0) * (1 / deep if deep > 1 else count / 2)
-    if down * across == 1 or down * across > MOST_PIECES:
+    if machine.ifm_buffer_bytes > 0:
+        # A fill waits for the sub-kernel so many before it, and is waited for by the next ones: it comes once in `around` fills.
+        around = ceil_div(buffers, pieces)
+        waited_for = mac / count * (around * pieces - buffers + 1) / pieces
+        return max(mac, (fetched + waited_for) * count / around)
+    if pieces == 1 or pieces > MOST_PIECES:
         return max(mac, (mac + fetched * count) / buffers)
     return mac + wait_cycles(op, ports, machine, fetches, count, scratch)
 
@@ -119,7 +131,7 @@ def plane_cycles(op, machine, ports, y, x, fetches, cost, scratch):  # type: ign
         cost_block(cost, op, machine, ports, y, x, layer * op.block_depth, fetches, scratch)
         if a == 0 or not is_kept(op, machine):
             beats, cycles = cost.ifm_beats, cost.ifm_cycles
-            fetched = (cycles + cost.ifm2_cycles) / cost.fetches + read_latency(cost, op, ports)
+            fetched = (cycles + cost.ifm2_cycles) / fills_of_block(cost, op, machine) + read_latency(cost, op, ports)
         if is_kept(op, machine):
             cost.ifm_beats, cost.ifm_cycles = beats / deep, cycles / deep
         mac, output = cost.mac_cycles, cost.output_cycles
@@ -127,7 +139,7 @@ def plane_cycles(op, machine, ports, y, x, fetches, cost, scratch):  # type: ign
         busiest = max(max(mac, output), max(round_trip(cost, op, ports, machine, deep, fetched, fetches, scratch), moved))
         second = max(min(mac, output), min(max(mac, output), max(moved, capped)))
         held += max(capped - busiest, 0.0) * count
-        total += (busiest + FRICTION * second + FETCH_CYCLES * cost.fetches) * count
+        total += (busiest + FRICTION * second + FETCH_CYCLES * fills_of_block(cost, op, machine)) * count
     return total, held
 
 
@@ -148,7 +160,7 @@ def operation_cycles(op, machine, ports, limit, fetches, cost, scratch):  # type
             return total + max(held, 0.0)
     # The first block is fetched before anything else can work, the last one leaves the output unit after everything else.
     cost_block(cost, op, machine, ports, 0, 0, 0, fetches, scratch)
-    first = (cost.ifm_cycles + cost.ifm2_cycles) / cost.fetches
+    first = (cost.ifm_cycles + cost.ifm2_cycles) / fills_of_block(cost, op, machine)
     last = min(max(cost.mac_cycles, first), cost.output_cycles)
     return total + max(held, 0.0) + EXPOSED * (first + read_latency(cost, op, ports) + last)
 
@@ -187,7 +199,7 @@ def fewest_cycles(op, machine, ports, fetches, cost, scratch):  # type: ignore[n
     """What the operation takes at least, whatever its block, and what every block adds to that."""
     op.block_height, op.block_width, op.block_depth = op.ofm.height, op.ofm.width, op.ofm.depth
     cost_block(cost, op, machine, ports, 0, 0, 0, fetches, scratch)
-    return max(cost.mac_cycles, cost.output_cycles) * SURE, cost.fetches * FETCH_CYCLES
+    return max(cost.mac_cycles, cost.output_cycles) * SURE, fills_of_block(cost, op, machine) * FETCH_CYCLES
 
 
 @kernel(

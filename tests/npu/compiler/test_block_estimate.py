@@ -13,10 +13,12 @@ import npu
 from npu.api import time_model
 from npu.compiler.block_config import BlockChooser
 from npu.compiler.block_estimate import BlockProblem, BlockSearch, SecondInput
+from npu.graph.attributes import Padding
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Model
 from npu.hardware.catalogue import load_variant
 from npu.hardware.variant import Variant
+from npu.isa.families import family_of
 from npu.isa.operations import Block, Convolution, KernelOperation, KernelWindow, Stop, Traversal, WeightedOperation
 from npu.isa.shram import Work, buffers_of, shram_layout
 from npu.native.kernel import Kernel
@@ -74,6 +76,22 @@ def test_hardly_any_other_block_is_faster_in_the_timing_model(name: str, target:
     for operation in kernels_of(MODELS[name], target):
         best = min((cycles_of(block, variant) for block in other_blocks(operation, variant)), default=10**9)
         assert cycles_of(operation, variant) <= best * margin
+
+
+@pytest.mark.parametrize("target", ["ethos-u85-128", "ethos-u85-256", "ethos-u85-1024"])
+@pytest.mark.parametrize("window", [(1, 21), (10, 4)])
+def test_hardly_any_other_block_is_faster_where_sub_kernels_share_the_input(window: tuple[int, int], target: str) -> None:
+    """A memory of its own has the input of all sub-kernels, but hands it over to one after the other."""
+    variant = load_variant(target)
+    (operation,) = kernels_of(pool(kind="MAX_POOL_2D", ifm=(1, 96, 40, 16), window=window, padding=Padding.VALID), target)
+    assert operation.options is not None
+    limits, buffers, cycles = variant.accelerator.max_block, family_of(variant.accelerator.product).buffers, []
+    for height, width in itertools.product((1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16, 20)):
+        block = Block(height, width, 16)
+        if height <= limits.height and width <= limits.width and buffers.layout(buffers_of(operation), block, variant):
+            cycles.append(cycles_of(replace(operation, block=block), variant))
+    assert len(cycles) > 5
+    assert cycles_of(operation, variant) <= min(cycles) * 1.1
 
 
 @pytest.mark.parametrize("targets", [U55, U65], ids=["u55", "u65"])
