@@ -21,7 +21,7 @@ from npu.graph.map_types import SOFTMAX_SCALES, WEIGHT_TYPES, ZERO_POINTS, shown
 from npu.graph.ops import IN_PIECES, MAP_TYPES
 from npu.graph.permutation import side_by_side
 from npu.graph.progressions import MOST_PARTS
-from npu.graph.verify import MAX_EXTENT
+from npu.graph.verify import MAX_EXTENT, MAX_RANK
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.numerics.arg_max import MOST_KEYS, MOST_PLACES, most_compared
@@ -130,6 +130,10 @@ BILINEAR, NEAREST = (
 """With an operation for resizes."""
 MATRICES = ("int8, int8", "int8, constant int8", "int16, constant int8")
 SCALED = Exactly("per tensor", others=("none", "per channel"))
+
+
+def _finds_places(variant: Variant) -> bool:
+    return family_of(variant.accelerator.product).finds_places
 
 
 def _matrices_limit(variant: Variant) -> OneOf:
@@ -301,9 +305,11 @@ HARDWARE = (
                              ((16, (4,), (1, 5, 6, 4)), False), ((8, (2, 5, 6, 4), (2, 5, 6, 4)), False))),
          "slopes must be {limit}", seen.slopes),
     Rule("N-ARG-1", ("ARG_MAX",), CONSTANT, *_constants("axis", (1, "axis"))),
-    Rule("N-ARG-2", ("ARG_MAX",), Exactly(-1, others=(-2, -4)), "axis, counted from the end, must be {limit}", seen.last_axis),
-    Rule("N-ARG-3", ("ARG_MAX",), Range(1, MOST_KEYS), "IFM channels must be {limit}", seen.channels,
-         limit_of=lambda variant: Range(1, most_compared(finds_places=family_of(variant.accelerator.product).finds_places)),
+    Rule("N-ARG-2", ("ARG_MAX",), Exactly(-1, others=(-2, -4)), "axis, counted from the end, must be {limit}", seen.last_axis,
+         limit_of=lambda variant: Range(-MAX_RANK, -1) if _finds_places(variant) else Exactly(-1),
+         details=("Ethos-U85: any",)),
+    Rule("N-ARG-3", ("ARG_MAX",), Range(1, MOST_KEYS), "elements along the axis must be {limit}", seen.compared,
+         limit_of=lambda variant: Range(1, most_compared(finds_places=_finds_places(variant))),
          details=(f"Ethos-U85: in the range [1, {MOST_PLACES}]",)),
     Rule("N-SPLIT-1", ("SPLIT",), CONSTANT, *_constants("axis", (0, "axis"))),
     Rule("N-SPLIT-2", ("SPLIT_V",), CONSTANT, *_constants("sizes and axis", (1, "sizes"), (2, "axis"))),

@@ -277,6 +277,13 @@ def last_axis(view: OpView) -> Iterator[Observed]:
         yield from (Observed("axis", int(value) - (len(ifm.shape) if value >= 0 else 0)) for value in axis.data.reshape(-1)[:8])
 
 
+def compared(view: OpView) -> Iterator[Observed]:
+    """Elements along the axis of an ARG_MAX."""
+    for axis in last_axis(view):
+        if view.ifm is not None and -len(view.ifm.shape) <= axis.value < 0:
+            yield Observed("elements", int(view.ifm.shape[axis.value]))
+
+
 def channels(view: OpView) -> Iterator[Observed]:
     if view.ifm is not None and view.ifm.shape:
         yield Observed("channels", int(view.ifm.shape[-1]))

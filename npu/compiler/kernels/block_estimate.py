@@ -110,7 +110,7 @@ def round_trip(cost, op, ports, machine, deep, fetched, fetches, scratch):  # ty
     if is_kept(op, machine):
         return mac + max(fetched - (buffers - 1) * mac / count, 0.0) * (1 / deep if deep > 1 else count / 2)
     if machine.ifm_buffer_bytes > 0:
-        # A fill waits for the sub-kernel so many before it, and is waited for by the next ones: it comes once in `around` fills.
+        # A fill waits for the sub-kernel so many before it, and is waited for by the next: one time around are several fills.
         around = ceil_div(buffers, pieces)
         waited_for = mac / count * (around * pieces - buffers + 1) / pieces
         return max(mac, (fetched + waited_for) * count / around)

@@ -177,12 +177,6 @@ def of_few_parts(operands: Operands) -> Defect:
     return None if parts <= MOST_PARTS else f"evenly spaced parts of the indices must be at most {MOST_PARTS}, got more"
 
 
-def over_the_last_axis(operands: Operands) -> Defect:
-    """An ARG_MAX of channels."""
-    shape, axis = operands.shape(0), operands.number(1)
-    return None if axis in (-1, len(shape) - 1) else f"the axis must be the last of {list(shape)}, got {axis}"
-
-
 def of_one_image(operands: Operands) -> Defect:
     """Slopes that are the same for all maps in front of height, width and depth."""
     shape = operands.shape(1)

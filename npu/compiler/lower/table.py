@@ -35,7 +35,7 @@ class Lowering:
 LOWERED: Mapping[str, Lowering] = {
     "ABS": Lowering("activation.lower_function"),
     "ADD": Lowering("elementwise.lower_add"),
-    "ARG_MAX": Lowering("arg_max.lower_arg_max", admit.over_the_last_axis),
+    "ARG_MAX": Lowering("arg_max.lower_arg_max"),
     "AVERAGE_POOL_2D": Lowering("pooling.lower_average_pool", needs_options=True),
     "BATCH_MATMUL": Lowering("matmul.lower_batch_matmul", admit.of_factors, needs_options=True),
     "BATCH_TO_SPACE_ND": Lowering("batches.lower_batch_to_space"),

@@ -1,4 +1,4 @@
-"""ARG_MAX over channels: indices of 32 and 64 bits, in the fastest plan and in parts."""
+"""ARG_MAX: indices of 32 and 64 bits, in the fastest plan and in parts; over other axes than the last, too, on Ethos-U85."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from npu.graph.ethos_u import Region, is_npu_job
 from npu.isa.operations import AccumulatorFormat, KernelOperation, Pooling, PoolingMode, Rounding
 
 from tests.support.architectures.layers import Layers
+from tests.support.builder import ModelBuilder
 from tests.support.litert import random_inputs, run_reference
 
 
@@ -72,8 +73,50 @@ def test_more_channels_than_places_are_refused() -> None:
     content = compared(net, net.pool(net.input(1, 1, 32769), k=1), DType.INT32)
     (placed,) = [one for one in check(content, target="ethos-u85-256").ops if one.kind == "ARG_MAX"]
     assert [violation.message for violation in placed.violations] == [
-        "IFM channels must be in the range [1, 32768], got channels 32769"
+        "elements along the axis must be in the range [1, 32768], got elements 32769"
     ]
+
+
+def over(axis: int, shape: tuple[int, ...], dtype: DType, indices: DType) -> bytes:
+    """An ARG_MAX over any axis."""
+    b = ModelBuilder()
+    x, table = b.input(shape, dtype, scale=0.1), b.constant(np.array(axis, np.int32))
+    made = shape[:axis] + shape[axis:][1:]
+    b.output(b.op("ARG_MAX", [x, table], made, indices, None, attributes=at.ArgMaxOptions(indices)))
+    return b.build()
+
+
+@pytest.mark.parametrize("indices", [DType.INT32, DType.INT64], ids=str)
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8], ids=str)
+@pytest.mark.parametrize(
+    ("axis", "shape"),
+    [
+        *((1, (1, 20, 30, 16)), (2, (1, 20, 30, 16)), (0, (2, 20, 3, 16)), (1, (1, 2304, 17))),
+        *((1, (1, 600, 1)), (1, (3, 5, 7, 9)), (0, (7, 300))),
+    ],
+)
+def test_other_axes_than_the_last_are_columns(axis: int, shape: tuple[int, ...], dtype: DType, indices: DType) -> None:
+    content = over(axis, shape, dtype, indices)
+    inputs = random_inputs(content, 3)
+    (expected,) = run_reference(content, inputs)
+    for target in ("ethos-u85-128", "ethos-u85-1024"):
+        made = npu.compile(content, target)
+        (found,) = npu.run(made.content, inputs, target).outputs
+        np.testing.assert_array_equal(found, expected)
+        assert all(map(is_npu_job, made.compiled_model.model.graphs[0].ops))
+        assert verify(made.content) == []
+
+
+def test_other_axes_than_the_last_stay_on_the_cpu_without_an_operation_for_places() -> None:
+    (placed,) = check(over(1, (1, 20, 30, 16), DType.INT8, DType.INT32), target="ethos-u65-512").ops
+    assert [violation.message for violation in placed.violations] == ["axis, counted from the end, must be -1, got axis -3"]
+
+
+def test_more_elements_around_an_axis_than_registers_can_say_stay_on_the_cpu() -> None:
+    compiled = npu.compile(over(0, (2, 65537), DType.INT8, DType.INT32), "ethos-u85-256").compiled_model
+    (placed,) = compiled.placement.ops
+    assert not placed.is_npu
+    assert "behind it, must be at most 65536" in placed.violations[0].message
 
 
 @pytest.mark.parametrize(("depth", "pools"), [(4, 1), (21, 2), (64, 2)])
