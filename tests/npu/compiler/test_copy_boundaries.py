@@ -8,6 +8,7 @@ import pytest
 import npu
 from npu.compiler.goal import Goal
 from npu.graph import attributes as at
+from npu.graph.dtype import DType
 from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph, Model, Op
 from npu.hardware.choice import Hardware
@@ -53,6 +54,15 @@ def test_an_input_that_is_read_once_stays() -> None:
     model = Model((Graph("main", tensors, (Op("QUANTIZE", (0,), (1,)),), (0,), (1,)),))
     (kernel,) = kernels(write_model(model), Hardware("ethos-u65-256"))
     assert kernel.ifm.region == Region.ARENA
+
+
+def test_an_output_that_a_copy_would_only_make_wait_is_written_where_it_lies() -> None:
+    """The copy can begin when the last block is there, and nothing else is under way then."""
+    net = Layers(3, DType.INT16)
+    x, row = net.input(2, 12, 64), net.input(1, 1, 64)
+    content = net.finish(net.b.op("SUB", [x, row], (1, 2, 12, 64), DType.INT16, 0.02, attributes=at.SubOptions()))
+    (kernel,) = kernels(content, Hardware("ethos-u85-512"))
+    assert kernel.ofm.region == Region.ARENA
 
 
 def joined(depth: int = 10) -> bytes:
