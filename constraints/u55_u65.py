@@ -69,9 +69,13 @@ def _widened(rule: Rule) -> Rule:
     if rule.id in ("V-CONV-2", "V-DW-2"):
         return replace(rule, limit=FAR_DILATED, details=(TAKEN_APART,), fix=None)
     if rule.id in ("V-CONV-3", "V-DW-3"):
-        return replace(rule, observe=seen.kernel_height, says="kernel height must be {limit}")
+        return replace(rule, observe=seen.kernel_height, says="kernel height must be {limit}",
+                       limit_of=lambda variant: Range(1, variant.accelerator.max_kernel_height),
+                       details=("Ethos-U85: in the range [1, 65536]",))  # fmt: skip
     if rule.id in ("V-CONV-4", "V-DW-4"):
-        return replace(rule, observe=seen.kernel_product, says="kernel width x height must be {limit}")
+        return replace(rule, observe=seen.kernel_product, says="kernel width x height must be {limit}",
+                       limit_of=lambda variant: Range(1, variant.accelerator.max_kernel_elements),
+                       details=("Ethos-U85: in the range [1, 65536]",))  # fmt: skip
     if rule.id in ("V-CONV-9", "V-DW-9", "V-AVG-1", "V-MAX-1"):
         return replace(rule, limit=BATCH)
     if rule.id in ("V-CONV-8", "V-DW-8", "V-FC-3"):

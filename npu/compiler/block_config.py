@@ -21,7 +21,7 @@ from npu.isa.families import family_of
 from npu.isa.operations import Block, ShramLayout, Traversal
 from npu.isa.shram import Work
 from npu.layouts import BRICK_DEPTH
-from npu.machine.rules import ceil_div, round_up
+from npu.machine.rules import ceil_div, deep_set_depth, round_up
 from npu.memo import LastUsed
 from npu.numerics.arrays import Ints
 from npu.records import dataclass, replace
@@ -110,10 +110,15 @@ def _traversals(problem: BlockProblem, search: BlockSearch) -> tuple[list[BlockP
         return [problem], []
     both = [replace(problem, traversal=traversal) for traversal in (Traversal.DEPTH_FIRST, Traversal.PART_KERNEL_FIRST)]
     if search.buffers.micro_blocks is not None:
-        return both, []
+        return sorted(both, key=_filled_channels), []  # of two that take as long, the one with the shorter stream
     steps = [multiplying_steps(traversed) for traversed in both]
     likely = [count < min(steps) * _HOPELESS for count in steps]
     return list(compress(both, likely)), [traversed for traversed, is_likely in zip(both, likely, strict=True) if not is_likely]
+
+
+def _filled_channels(problem: BlockProblem) -> int:
+    """Input channels with the zeros that fill up the sets that come to the array together."""
+    return int(round_up(problem.ifm_depth, deep_set_depth(problem.traversal is Traversal.PART_KERNEL_FIRST)))
 
 
 def _deepest(work: Work, accelerator: Accelerator) -> int:

@@ -68,6 +68,8 @@ RANGES: dict[tuple[type, str], NumberRange] = {
     (Accelerator, "axi_data_bytes"): (1, 64),
     (Accelerator, "max_kernel_stride"): (1, 4),
     (Accelerator, "max_dilation"): (1, 2),
+    (Accelerator, "max_kernel_height"): (1, 65536),
+    (Accelerator, "max_kernel_elements"): (1, 65536),
     (Accelerator, "weight_decoders"): (1, 4),
     (Accelerator, "sram_ports"): (1, 4),
     (Accelerator, "ext_ports"): (1, 2),

@@ -83,6 +83,10 @@ class Accelerator:
     """Largest stride of a kernel, in each direction."""
     max_dilation: int
     """Largest dilation of a kernel, in each direction."""
+    max_kernel_height: int
+    """Rows of the highest kernel of a convolution, with its dilation."""
+    max_kernel_elements: int
+    """Most rows times columns of such a kernel, with their dilations."""
     weight_decoders: int = 1
     """Weight streams of an operation that one core decodes side by side."""
     sram_ports: int = 1

@@ -139,7 +139,7 @@ def _emit_window(
     has_columns, has_rows = _stacks(builder, met, ifm, (oh, ow), kernel)
     may_stack = has_columns or _may_stack_columns(met, plain[0][0])
     folded = [one for one in starmap(fold_columns, plain) if one] if may_stack else []
-    stretched = [one for one in (with_zeros(*own, builder.variant.accelerator.max_dilation) for own in plain) if one]
+    stretched = [one for one in (with_zeros(*own, builder.variant.accelerator) for own in plain) if one]
     ways = (
         (plain, False, not has_columns),
         (stretched, has_columns, bool(stretched)),

@@ -30,12 +30,6 @@ from npu.records import dataclass, replace
 MOST_WINDOWS = 1024
 """Windows that one may become: more make streams longer than maps."""
 
-_MOST_ROWS = 64
-"""The highest kernel of a convolution, with its dilation."""
-
-_MOST_ELEMENTS = 1 << 12
-"""Its most rows times columns, with their dilations."""
-
 _MOST_TIMES = 8
 """So many times the elements of a kernel is the most that one with zeros has: more take longer than windows of their own."""
 
@@ -87,8 +81,8 @@ def _taken_apart(builder: Builder, op: Op, window: SlidingWindow) -> list[Slidin
     """Windows whose strides and dilations the registers can say."""
     kernel, padding, limits = window.kernel, window.padding, builder.variant.accelerator
     strides, dilations = (kernel.stride_y, kernel.stride_x), (kernel.dilation_y, kernel.dilation_x)
-    most_rows = max(1, min(_MOST_ROWS, _MOST_ELEMENTS // kernel.width))
-    most_columns = _MOST_ELEMENTS // min(kernel.dilated_height, most_rows)
+    most_rows = max(1, min(limits.max_kernel_height, limits.max_kernel_elements // kernel.width))
+    most_columns = limits.max_kernel_elements // min(kernel.dilated_height, most_rows)
     is_far = max(dilations) > 1 and (kernel.dilated_height > most_rows or kernel.dilated_width > most_columns)
     if max(strides) <= limits.max_kernel_stride and max(dilations) <= limits.max_dilation and not is_far:
         return [window]
@@ -244,16 +238,17 @@ def fold_columns(window: SlidingWindow, values: npt.NDArray[np.int16]) -> Weight
     return made, folded.reshape(*folded.shape[:3], -1)
 
 
-def with_zeros(window: SlidingWindow, values: npt.NDArray[np.int16], most: int) -> WeightedWindow | None:
-    """The same with dilations of `most` at most, and zeros between the weights. None where it is so, or would be too large."""
-    kernel = window.kernel
+def with_zeros(window: SlidingWindow, values: npt.NDArray[np.int16], limits: Accelerator) -> WeightedWindow | None:
+    """The same with dilations within the limits, and zeros between the weights. None where it is so, or would be too large."""
+    kernel, most = window.kernel, limits.max_dilation
     dilations = kernel.dilation_y, kernel.dilation_x
     said = [max(one for one in range(1, most + 1) if dilation % one == 0) for dilation in dilations]
     apart = [dilation // one for dilation, one in zip(dilations, said, strict=True)]
     if apart == [1, 1]:
         return None
     height, width = ((size - 1) * step + 1 for size, step in zip(values.shape[1:3], apart, strict=True))
-    if height > _MOST_ROWS or height * width > min(_MOST_ELEMENTS, _MOST_TIMES * kernel.height * kernel.width):
+    most_elements = min(limits.max_kernel_elements, _MOST_TIMES * kernel.height * kernel.width)
+    if height > limits.max_kernel_height or height * width > most_elements:
         return None
     stretched = np.zeros((len(values), height, width, values.shape[3]), values.dtype)
     stretched[:, :: apart[0], :: apart[1]] = values

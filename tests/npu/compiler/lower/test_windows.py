@@ -44,11 +44,14 @@ def two(rng: Rng, end: int) -> tuple[int, int]:
 def window(
     rng: Rng, kind: str, dtype: DType, *, strides: tuple[int, int] = (1, 1), dilations: tuple[int, int] = (1, 1),
     groups: int = 1, channels: int = 0, units: int = 0, batch: int = 1, multiplier: int = 1, kernel: tuple[int, int] = (0, 0),
+    shape: tuple[int, int, int] | None = None,
 ) -> bytes:  # fmt: skip
     b, padding = ModelBuilder(), Padding(int(rng.integers(0, 2)))
     kernel = tuple(given or int(n) for given, n in zip(kernel, rng.integers(1, 5, 2), strict=True))
     size = [int(rng.integers((k - 1) * d + 1, (k - 1) * d + 20)) for k, d in zip(kernel, dilations, strict=True)]
     depth = channels or int(rng.integers(1, 7)) * groups
+    if shape is not None:
+        size, depth = list(shape[:2]), shape[2]
     zero = 0 if dtype is DType.INT16 else int(rng.integers(0, 100))
     x = b.input((batch, *size, depth), dtype, scale=0.05, zero_point=zero)
     out = [_extent(*row, padding) for row in zip(size, kernel, strides, dilations, strict=True)]
@@ -327,3 +330,50 @@ def test_channels_with_a_multiplier_are_multiplied_in_bricks_or_halves_of_one(ch
     steps = [step for step in lowered(graph).steps if isinstance(step, ConvolutionStep)]
     assert {step.ifm.shape[2] for step in steps} == {step.weights.values.shape[3] for step in steps} == {group}
     assert_exact(graph, [np.random.default_rng(1).integers(-128, 128, (1, 9, 10, channels), np.int8)])
+
+
+@pytest.mark.parametrize("kind", ["CONV_2D", "DEPTHWISE_CONV_2D"])
+@pytest.mark.parametrize(
+    ("shape", "kernel", "strides", "dilations"),
+    [
+        ((300, 1, 4), (80, 1), (4, 1), (1, 1)),
+        ((90, 3, 2), (65, 2), (1, 1), (1, 1)),
+        ((400, 1, 3), (300, 1), (1, 1), (1, 1)),
+        ((75, 75, 2), (66, 65), (5, 5), (1, 1)),
+        ((150, 2, 3), (60, 1), (2, 1), (2, 1)),
+    ],
+)
+def test_ethos_u85_has_kernels_of_any_height(
+    kind: str, shape: tuple[int, int, int], kernel: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int]
+) -> None:
+    content = window(
+        np.random.default_rng(1), kind, DType.INT8, strides=strides, dilations=dilations, kernel=kernel, shape=shape
+    )
+    inputs = random_inputs(content, 2)
+    (expected,) = run_reference(content, inputs)
+    for target in ("ethos-u85-128", "ethos-u85-1024"):
+        made = npu.compile(content, target)
+        assert all(map(is_npu_job, made.compiled_model.model.graphs[0].ops))
+        (found,) = npu.run(made.content, inputs, target).outputs
+        np.testing.assert_array_equal(found, expected)
+    if kernel[0] > 64:
+        (placed,) = npu.check(content, target="ethos-u65-512").ops
+        assert "kernel height must be in the range [1, 64]" in placed.violations[0].message
+
+
+def test_the_highest_kernel_is_a_fact_of_the_hardware(tmp_path: Path) -> None:
+    """The checker refuses higher ones, and the compiler takes windows of dilated ones apart."""
+    described = tmp_path / "small.yaml"
+    described.write_text("extends: ethos-u85-256\naccelerator: {max_kernel_height: 8}\n")
+    rng = np.random.default_rng(2)
+    high = window(rng, "CONV_2D", DType.INT8, kernel=(9, 1))
+    (placed,) = npu.check(high, config=described).ops
+    assert "[1, 8]" in placed.violations[0].message
+    far = window(rng, "CONV_2D", DType.INT8, kernel=(5, 1), dilations=(2, 1))
+    inputs = random_inputs(far, 2)
+    for config, windows in ((described, 2), (None, 1)):
+        made = npu.compile(far, None if config else "ethos-u85-256", config)
+        (partition,) = made.compiled_model.partitions
+        assert sum(isinstance(one, Convolution) for one in partition.operations) == windows
+        (found,) = npu.run(made.content, inputs, config=config).outputs
+        np.testing.assert_array_equal(found, run_reference(far, inputs)[0])
