@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from npu.compiler.ir import ElementwiseStep, PoolingStep, ProductStep, Step, Storage, TransposeStep, View
+from npu.compiler.ir import ElementwiseStep, PoolingStep, ProductStep, Step, Storage, View
 from npu.isa.operations import FeatureMap, Layout, PoolingMode
 from npu.isa.rules import ALIGNMENT_BYTES
 from npu.layouts import BRICK_DEPTH, MapShape, dense_steps, element_offset
@@ -39,8 +39,6 @@ def choose_layouts(steps: Iterable[Step], far: Collection[Storage] = ()) -> dict
     is_allowed: dict[Storage, bool] = {}
     for step in steps:
         used = views(step)
-        if isinstance(step, TransposeStep):
-            is_allowed[step.ofm.storage] = False
         for view in used:
             storage = view.storage
             if is_allowed.setdefault(storage, True) and not _allows_bricks(view):

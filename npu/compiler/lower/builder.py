@@ -23,7 +23,7 @@ from npu.compiler.ir import (
     TransposeStep,
     View,
 )
-from npu.compiler.layout import choose_layouts
+from npu.compiler.layout import choose_layouts, reads
 from npu.compiler.lower.activation_tables import ELEMENTS, Quantized, as_bytes, joined, result_of
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.fusions import CACHE_SHARE, Fusions
@@ -560,7 +560,7 @@ class Builder:
 
     def program(self, ops: Sequence[int]) -> Program:
         """Everything made so far, for the partition `ops`."""
-        steps = without_relabelings(self._steps)
+        steps = without_relabelings(_needed(self._steps))
         with_steps = {step.source for step in steps}
         return Program(
             steps=tuple(steps),
@@ -589,6 +589,16 @@ def _clamped(plain: Finish, values: Ints, final: Quantized) -> Finish | None:
 def _limits(element: ElementType) -> ElementType:
     """The type whose limits a step writes into the registers: values of 32 bits and more are not clamped."""
     return INT16 if element.bits >= 32 else element
+
+
+def _needed(steps: Sequence[Step]) -> list[Step]:
+    """The steps without those that only make maps that nobody reads, as parts of a tensor may be."""
+    read, kept = set[Storage](), list[Step]()
+    for step in reversed(steps):
+        if step.ofm.storage.is_boundary or step.ofm.storage in read:
+            read.update(view.storage for view in reads(step))
+            kept.append(step)
+    return kept[::-1]
 
 
 def _bytes_between(steps: Sequence[Step]) -> int:

@@ -171,7 +171,14 @@ def _select(builder: Builder, ifm: View, ofm: View, weights: StepWeights) -> Non
 
 
 def _part(view: View, first: int, pitch: tuple[int, int], shape: MapShape) -> View:
-    """A map of `shape` and `pitch` that starts at element `first` of what holds `view`."""
+    """A map of `shape` and `pitch` that starts at element `first` of what holds `view`; a box of it, if it is one, may lie in
+    bricks."""
+    _, columns, channels = view.full
+    position, c = divmod(first, channels)
+    y, x = divmod(position, columns)
+    is_box = pitch[1] == channels and (pitch[0] == columns * channels or shape[0] == 1) and view.pitch is None
+    if is_box and x + shape[1] <= columns and c + shape[2] <= channels:
+        return View(view.storage, view.full, (y, x, c), shape, view.element)
     return View(view.storage, view.full, (0, 0, first), shape, view.element, pitch=pitch)
 
 

@@ -10,6 +10,7 @@ from npu.api import check, verify
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import Region, is_npu_job
+from npu.graph.placement import Device
 from npu.isa.operations import AccumulatorFormat, KernelOperation, Pooling, PoolingMode, Rounding
 
 from tests.support.architectures.layers import Layers
@@ -115,7 +116,7 @@ def test_other_axes_than_the_last_stay_on_the_cpu_without_an_operation_for_place
 def test_more_elements_around_an_axis_than_registers_can_say_stay_on_the_cpu() -> None:
     compiled = npu.compile(over(0, (2, 65537), DType.INT8, DType.INT32), "ethos-u85-256").compiled_model
     (placed,) = compiled.placement.ops
-    assert not placed.is_npu
+    assert placed.device is Device.CPU
     assert "behind it, must be at most 65536" in placed.violations[0].message
 
 

@@ -45,7 +45,7 @@ def computed(*curves: Curve, target: str = "ethos-u55-128") -> np.ndarray:
     builder = Builder(graph, fusions, load_variant(target), rooms)
     builder.index = 0
     channels = sum(curve.channels for curve in curves)
-    x, y = (View.whole(Storage(name, (256, 256, channels), INT16)) for name in "xy")
+    x, y = (View.whole(Storage(name, (256, 256, channels), INT16, is_boundary=True)) for name in "xy")
     FixedPoint(builder).functions(x, y, curves)
     memory = {x.storage: np.repeat(EVERY, channels)}
     for step in builder.program(()).steps:

@@ -12,9 +12,10 @@ from npu.compiler.ir import ElementwiseStep, PoolingStep
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.graph.ethos_u import is_npu_job
-from npu.isa.operations import PoolingMode
+from npu.isa.operations import Layout, Pooling, PoolingMode
 from npu.tflite.reader import read_model
 
+from tests.support.architectures.layers import Layers
 from tests.support.builder import ModelBuilder
 from tests.support.interpreters import run
 from tests.support.litert import random_inputs, run_reference
@@ -134,3 +135,21 @@ def test_for_size_as_many_are_multiplied_together_as_the_operators_tensors_take(
     (partition,) = result.partitions
     shapes = {step.ofm.shape for step in partition.program.steps if isinstance(step, ElementwiseStep)}
     assert shapes == {(6, 16, 16), (2, 16, 16)}
+
+
+def test_a_matrix_that_is_stored_transposed_lies_in_bricks() -> None:
+    """Its columns are read as channels are, and so many of them take whole bursts."""
+    net = Layers(1)
+    x = net.input(1, 90, 32)
+    columns = net.b.op("TRANSPOSE", [x, net.ints(0, 1, 3, 2)], (1, 1, 32, 90), DType.INT8, **net.steps(x))
+    content = net.finish(
+        net.b.op("BATCH_MATMUL", [columns, x], (1, 1, 32, 32), DType.INT8, 0.9, attributes=at.BatchMatMulOptions())
+    )
+    compiled = npu.compile(content, "ethos-u85-512")
+    (partition,) = compiled.compiled_model.partitions
+    turned = [one for one in partition.operations if isinstance(one, Pooling) and one.stored_ofm != one.ofm]
+    assert turned
+    assert {one.ofm.layout for one in turned} == {Layout.NHCWB16}
+    inputs = random_inputs(content, 1)
+    found = npu.run(compiled.content, inputs, "ethos-u85-512").outputs
+    np.testing.assert_array_equal(found[0], run_reference(content, inputs)[0])

@@ -100,3 +100,19 @@ def test_columns_are_unpacked_where_they_lie() -> None:
     content = net.finish(net.add(net.add(columns[0], columns[1]), columns[3]))
     assert [type(step) for step in steps_of(content)] == [ConvolutionStep, ElementwiseStep, ElementwiseStep]
     assert_exact(content)
+
+
+def test_parts_that_nobody_reads_are_not_copied() -> None:
+    """Behind a fast memory parts of an input are copied together."""
+    net = Layers(2)
+    x = net.input(3, 13, 24)
+    parts = [net.b.tensor((1, 3, 24), DType.INT8, **net.steps(x)) for _ in range(13)]
+    net.b.multi_op("UNPACK", [x], parts, attributes=at.UnpackOptions(13, 2))
+    content = net.finish(net.add(parts[2], parts[3]))
+    (graph,) = read_model(content).graphs
+    hardware = load_variant("ethos-u85-256")
+    steps = lower_partition(graph, range(len(graph.ops)), hardware, estimates=ways_of(hardware)).steps
+    assert [type(step) for step in steps] == [PoolingStep, PoolingStep, ElementwiseStep]
+    inputs = random_inputs(content, 1)
+    made = npu.compile(content, "ethos-u85-256").content
+    np.testing.assert_array_equal(npu.run(made, inputs, "ethos-u85-256").outputs[0], run_reference(content, inputs)[0])
