@@ -125,18 +125,12 @@ def compared(kind: str, dtype: DType, *shape: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("kind", "dtype", "turns"),
-    [
-        ("SOFTMAX", DType.INT8, True),
-        ("SOFTMAX", DType.INT16, True),
-        ("ARG_MAX", DType.INT8, True),
-        ("REDUCE_MAX", DType.INT8, False),
-    ],
+    ("kind", "dtype"),
+    [("SOFTMAX", DType.INT8), ("SOFTMAX", DType.INT16), ("ARG_MAX", DType.INT8), ("REDUCE_MAX", DType.INT8)],
 )
-def test_channels_that_are_compared_become_columns_where_that_costs_less(kind: str, dtype: DType, turns: bool) -> None:
-    """REDUCE_MAX of so many compares parts of them first."""
+def test_channels_that_are_compared_become_columns_where_that_costs_less(kind: str, dtype: DType) -> None:
     made = [len(transposes(exact_operations(compared(kind, dtype, 40, 50, 60), target))) for target in TARGETS]
-    assert (max(made) > 0) is turns
+    assert max(made) > 0
     assert not transposes(exact_operations(compared(kind, dtype, 1, 1, 60), TARGETS[0]))
 
 

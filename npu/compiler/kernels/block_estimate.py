@@ -199,7 +199,8 @@ def fewest_cycles(op, machine, ports, fetches, cost, scratch):  # type: ignore[n
     """What the operation takes at least, whatever its block, and what every block adds to that."""
     op.block_height, op.block_width, op.block_depth = op.ofm.height, op.ofm.width, op.ofm.depth
     cost_block(cost, op, machine, ports, 0, 0, 0, fetches, scratch)
-    return max(cost.mac_cycles, cost.output_cycles) * SURE, fills_of_block(cost, op, machine) * FETCH_CYCLES
+    moved, _ = port_cycles(cost, op, ports)
+    return max(max(cost.mac_cycles, cost.output_cycles), moved) * SURE, fills_of_block(cost, op, machine) * FETCH_CYCLES
 
 
 @kernel(

@@ -87,20 +87,25 @@ def turned_ways(
     scale: Scale = IDENTITY,
     rounding: Rounding = Rounding.NATURAL,
 ) -> list[Callable[[], None]]:
-    """The way over channels that become columns, where OFMs can be stored so: positions lie side by side then, as channels do,
-    and as many are compared at a time as the array has lanes. `extent`: positions and channels of the view; `target` holds one
-    element for each position, without gaps."""
+    """The ways over channels that become columns, where OFMs can be stored so: positions lie side by side then, as channels do,
+    and as many are compared at a time as the array has lanes: of all positions at once, or of those of a row, which leaves a
+    map as it lies. `extent`: positions and channels of the view; `target` holds one element for each position, without gaps."""
     count, depth = extent
-    if not builder.family.transposes or depth == 1 or count == 1 or count > MAX_EXTENT:
+    if not builder.family.transposes or depth == 1 or count == 1:
         return []
+    height, width, _ = view.shape
+    planes = [(1, count)] if count <= MAX_EXTENT else []
+    if height > 1 and width > 1 and height * width == count:
+        planes.append((height, width))
 
-    def turn() -> None:
-        turned = builder.temporary("turned", (1, depth, count), view.element)
-        builder.transpose(builder.reshaped(view, (1, count, depth)), turned)
-        source, result = replace(turned, zero_point=view.zero_point), laid_out(target, (0, 0), (1, 1, count), (count, count))
+    def turn(rows: int, columns: int) -> None:
+        turned = builder.temporary("turned", (rows, depth, columns), view.element)
+        builder.transpose(builder.reshaped(view, (rows, columns, depth)), turned)
+        source = replace(turned, zero_point=view.zero_point)
+        result = laid_out(target, (0, 0), (rows, 1, columns), (columns, columns))
         builder.pool(source, result, mode, kernel=KernelWindow(1, depth), scale=scale, rounding=rounding)
 
-    return [turn]
+    return [partial(turn, *shape) for shape in planes]
 
 
 def _pool(builder: Builder, view: View, target: View, parts: Sequence[tuple[int, int]]) -> None:
