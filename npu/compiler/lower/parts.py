@@ -15,14 +15,15 @@ _LEAST_ELEMENTS = 2048
 """Of a part: steps on fewer are mostly latencies and commands."""
 
 
-def parts_with_room(builder: Builder, ifm: View, between: int, most: int = sys.maxsize) -> list[Box]:
+def parts_with_room(builder: Builder, ifm: View, between: int, most: int = sys.maxsize, *, later: int = 0) -> list[Box]:
     """Boxes of a map in row order: whole rows, or parts of one. `between`: bytes that the maps between take for a position.
 
-    Each has `most` positions at most. It is all of the map if the maps between have room, else parts for which they do.
+    Each has `most` positions at most. It is all of the map if the maps between have room, else parts for which they do. A
+    result of which nothing is there before the last step leaves its bytes, of a position, for `later`.
     """
     positions, depth = math.prod(ifm.shape[:2]), ifm.shape[2]
     least = ceil_div(_LEAST_ELEMENTS, depth)
-    if positions > least:
+    if positions > least and positions * (between - later) > builder.room:
         positions = min(positions, max(builder.room // between, least))
     return boxes_of(ifm.shape, min(positions, most))
 

@@ -24,7 +24,8 @@ from npu.graph.attributes import SoftmaxOptions
 from npu.graph.graph import Op
 from npu.isa.operations import IDENTITY, INT16, INT32, ClipRange, ElementwiseMode, KernelWindow, PoolingMode, Rounding, Scale
 from npu.isa.rules import MAX_EXTENT
-from npu.layouts import MapShape
+from npu.layouts import BRICK_DEPTH, MapShape
+from npu.machine.rules import round_up
 from npu.numerics.sampled import SOFTMAX_RANGE
 from npu.numerics.scaling import quantize_multiplier
 from npu.records import dataclass, replace
@@ -56,7 +57,10 @@ def lower_softmax(builder: Builder, op: Op) -> None:
     beta, scale = float(np.float32(options.beta)), float(source.scale)
     is_wide = source.element is INT16
     numbers = () if is_wide else builder.near_numbers(_48_OVER_17_Q2, _MINUS_32_OVER_17_Q2, _ONE_Q2)
-    for part in parts_with_room(builder, ifm, _VALUE_BYTES * ifm.shape[2] + _ROW_BYTES, MAX_EXTENT):
+    depth = ifm.shape[2]
+    between = _VALUE_BYTES // 2 * (depth + int(round_up(depth, BRICK_DEPTH))) + _ROW_BYTES
+    later = depth * ofm.element.bytes if ofm.fills_storage else 0
+    for part in parts_with_room(builder, ifm, between, MAX_EXTENT, later=later):
         x, y, rows = crop(ifm, part.offset, part.shape), crop(ofm, part.offset, part.shape), (*part.shape[:2], 1)
         if is_wide:
             WideSoftmax(builder, rows).lower(x, y, scale * beta / (SOFTMAX_RANGE / 65535))

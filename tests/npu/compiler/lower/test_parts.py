@@ -16,9 +16,10 @@ from npu.compiler.lower.parts import boxes_of
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
 from npu.hardware.choice import Hardware
-from npu.isa.operations import PoolingMode
+from npu.isa.operations import Pooling, PoolingMode
 from npu.toolchain.session import Session
 
+from tests.support.architectures.layers import Layers
 from tests.support.builder import ModelBuilder
 from tests.support.litert import random_inputs, run_reference
 
@@ -102,6 +103,17 @@ def test_there_are_few_parts_even_if_the_tensors_exceed_the_limit() -> None:
     content = softmax((1, 40, 40, 64), DType.INT8)
     session = Session(Hardware("ethos-u55-128", arena_cache_bytes=16_384))
     assert steps(compiled(content, session)) <= 20 * 29
+
+
+def test_a_result_that_is_written_last_leaves_its_room_until_then() -> None:
+    net = Layers(1)
+    x = net.conv(net.input(40, 10, 16), 100, 1)
+    content = net.finish(net.conv(net.softmax(x), 4, 1))
+    made = compiled(content, Session(Hardware("ethos-u85-256")))
+    (partition,) = made.partitions
+    sums = [one for one in partition.operations if isinstance(one, Pooling) and one.mode is PoolingMode.REDUCE_SUM]
+    assert [one.ofm.height * one.ofm.width for one in sums] == [400]
+    assert 300 * 1024 < made.usage.fast_bytes <= 384 * 1024
 
 
 def test_maps_of_few_elements_are_worked_on_at_once() -> None:
