@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 from enum import Enum
-from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
@@ -135,6 +134,8 @@ def _fixed(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -
 
 def _float(size: int, out: int, align_corners: bool, half_pixel_centers: bool) -> ResizePlaces | None:
     """What float32 says without rounding: places and weights by a power of 2, their products with 8 bits, and sums of these."""
+    from fractions import Fraction  # most models have no resize
+
     ratio = Fraction(*_extents(size, out, align_corners))
     halves = 2 if half_pixel_centers else 1
     scale = halves * ratio.denominator
