@@ -25,6 +25,7 @@ from npu.isa.operations import (
     KernelWait,
     KernelWindow,
     Layout,
+    MapStorage,
     Operation,
     Resizing,
     Stop,
@@ -65,6 +66,9 @@ class Access:
         return meets and (self.is_write or other.is_write)
 
 
+_NOTHING = Access(-1, 0, 0, False)
+
+
 @dataclass(frozen=True, slots=True)
 class Elements:
     """Elements [start, end) of a feature map along height, width and depth."""
@@ -92,12 +96,12 @@ class KernelAccesses:
     @classmethod
     def of(cls, operation: KernelOperation, shram: Shram) -> KernelAccesses:
         """Those of an operation."""
-        reads = tuple([_map_access(fm, is_write=False) for fm in operation.ifms])
+        reads = tuple([map_access(fm, is_write=False) for fm in operation.ifms])
         constants = _constant_accesses(operation) if isinstance(operation, WeightedOperation) else ()
         return cls(
             operation,
             reads,
-            _map_access(operation.stored_ofm or operation.ofm, is_write=True),
+            map_access(operation.stored_ofm or operation.ofm, is_write=True),
             constants,
             _table_accesses(operation, shram),
         )
@@ -119,21 +123,39 @@ def insert_waits(
     ordered: list[Operation] = []
     sources: list[int] = []
     history: list[KernelAccesses] = []
-    for operation, source in zip(operations, source_of, strict=True):
+    for group, own in _groups(operations, source_of):
         touched: tuple[Access, ...] = ()
-        if isinstance(operation, KernelOperation):
-            current = KernelAccesses.of(operation, variant.shram)
-            distance = blockdep(history, current, variant)
-            operation = operation if distance == operation.blockdep else replace(operation, blockdep=distance)
-            history = [*history[-2:], current]
-            touched = current.all
-        elif isinstance(operation, Dma):
-            touched = _dma_accesses(operation)
-        for placed in (*tracker.waits_before(operation, touched), operation):
-            ordered.append(placed)
-            sources.append(source)
-        tracker.issue(operation, touched)
+        if isinstance(group[0], KernelOperation):
+            members = [KernelAccesses.of(one, variant.shram) for one in group if isinstance(one, KernelOperation)]
+            distance = min([blockdep(history, member, variant) for member in members])
+            group = [_with_blockdep(one, distance) for one in group]
+            history = [*history[-2:], members[-1]]
+            touched = tuple([access for member in members for access in member.all])
+        elif isinstance(group[0], Dma):
+            touched = _dma_accesses(group[0])
+        waits = tracker.waits_before(group[0], touched)
+        ordered += [*waits, *group]
+        sources += [own[0]] * len(waits) + own
+        tracker.issue(group[0], touched)
     return ordered, sources
+
+
+def _with_blockdep(operation: Operation, distance: int) -> Operation:
+    if not isinstance(operation, KernelOperation) or operation.blockdep == distance:
+        return operation
+    return replace(operation, blockdep=distance)
+
+
+def _groups(operations: Sequence[Operation], source_of: Sequence[int]) -> Iterator[tuple[list[Operation], list[int]]]:
+    """The operations one by one, those of a chain together, with their sources: the NPU counts a chain as one kernel."""
+    group: list[Operation] = []
+    own: list[int] = []
+    for operation, source in zip(operations, source_of, strict=True):
+        group.append(operation)
+        own.append(source)
+        if not (isinstance(operation, KernelOperation) and operation.ofm.storage is MapStorage.CHAINED):
+            yield group, own
+            group, own = [], []
 
 
 class _Tracker:
@@ -205,8 +227,10 @@ def _table_accesses(operation: KernelOperation, shram: Shram) -> tuple[Access, .
     return (Access(SHRAM, start, min(start + table_bytes(operation), shram.total_bytes), False),)
 
 
-def _map_access(fm: FeatureMap, *, is_write: bool) -> Access:
-    """All of a map."""
+def map_access(fm: FeatureMap, *, is_write: bool) -> Access:
+    """All of a map; nothing of one in a chaining buffer."""
+    if not fm.is_in_memory:
+        return _NOTHING
     row, pixel, group = fm.steps
     if row >= 0 and pixel >= 0 and group >= 0 and not _has_tiles(fm):  # as most
         is_bricked, start = fm.layout is Layout.NHCWB16, fm.addresses[0]

@@ -19,10 +19,13 @@ from npu.isa.command import Command
 from npu.isa.decoded import Decoded
 from npu.isa.families import family_of
 from npu.isa.family import AttributeValues, Family
-from npu.isa.operations import AddressRange, Operation, Stop
+from npu.isa.operations import AddressRange, KernelOperation, Operation, Stop
 from npu.isa.stream import CommandStream
 from npu.memo import LastUsed
 from npu.records import dataclass, replace
+
+_OF_MAPS = ("NPU_SET_IFM", "NPU_SET_OFM_PRECISION")
+"""Of the names of registers that are written anew beside a chaining buffer, the beginnings."""
 
 _Register: TypeAlias = tuple[str, slice | int, Callable[[Any], int], Callable[[int], Sequence[int]]]
 """The name of a command, where the attributes of its fields stand, its operand of these, and the words of an operand.
@@ -95,13 +98,18 @@ class _CommandWriter:
     def __init__(self, variant: Variant) -> None:
         family = family_of(variant.accelerator.product)
         self._readers = _READERS.get((id(variant), id(family)), lambda: _Readers(variant, family))
+        self._is_behind_chain = False
         self._attributes: dict[int, tuple[Any, ...]] = {}
         """What was written last, by section as the records have it, and by command as its operand."""
         self._operands: dict[str, int] = {}
 
     def writes(self, operation: Operation, held: Operation | AttributeValues) -> list[Sequence[int]]:
-        """Words of each register write that changes something."""
+        """Words of each register write that changes something; those of maps beside a chaining buffer in any case."""
         result: list[Sequence[int]] = []
+        is_chained = isinstance(operation, KernelOperation) and operation.is_chained
+        if is_chained or self._is_behind_chain:
+            self._forget_maps()
+        self._is_behind_chain = is_chained
         for number, is_needed, section in self._readers.of(type(operation)):
             if is_needed is None or is_needed(operation):
                 attributes = section.read(held)
@@ -110,6 +118,12 @@ class _CommandWriter:
                     self._attributes[number] = attributes
                     self._write(section.changed(before, attributes), attributes, result)
         return result
+
+    def _forget_maps(self) -> None:
+        """As Vela 5.2 does before a chain and behind each of its operations."""
+        self._attributes.clear()
+        for name in [name for name in self._operands if name.startswith(_OF_MAPS)]:
+            del self._operands[name]
 
     def kick_off(self, operation: Operation, held: Operation | AttributeValues) -> Sequence[int]:
         """Words of the command that starts the operation."""
