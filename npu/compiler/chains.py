@@ -22,6 +22,9 @@ from npu.records import replace
 _BUFFER = 0
 """Chains of two operations need one buffer."""
 
+_LEAST_BYTES = 4096
+"""Of a map that is handed on: the registers that a chain writes anew take longer than to write and read a smaller one."""
+
 
 def with_chains(operations: Sequence[Operation], job_of: Mapping[int, Job], variant: Variant) -> list[Operation]:
     """The operations of a partition in order of issue, with chains; `job_of` has the job of each kernel by its place.
@@ -47,7 +50,9 @@ def _handed_on(first: Job, second: Job, uses: Mapping[Storage, int]) -> Storage 
     step, following = first.step, second.step
     made = step.ofm.storage
     is_private = uses[made] == 2 and not made.is_boundary and not made.is_rolling and made.data is None
-    if not (is_private and isinstance(step, ElementwiseStep) and isinstance(following, ElementwiseStep)):
+    if made.bytes < _LEAST_BYTES or not (
+        is_private and isinstance(step, ElementwiseStep) and isinstance(following, ElementwiseStep)
+    ):
         return None
     read = [view for view in views(following)[:-1] if view.storage is made]
     is_same = len(read) == 1 and read[0].shape == step.ofm.shape == following.ofm.shape and read[0].start == step.ofm.start
