@@ -122,9 +122,10 @@ BILINEAR_PLACES = (
     "the IFM (from 55 elements on)",
     "Ethos-U85, uint8: OFM less than 14 times smaller, IFM / OFM (both less 1 with align_corners) a fraction by a power of 2 "
     "up to 128, with half_pixel_centers up to 64",
+    "Ethos-U85, int16: as int8, where the fractions of both axes, as registers say them, have a product of at most 16384",
 )
 NEAREST_PLACES = (
-    "Ethos-U85, int8 and uint8: OFM less than 14 times smaller, IFM / OFM a fraction that registers can say (by up to 1024), "
+    "Ethos-U85: OFM less than 14 times smaller, IFM / OFM a fraction that registers can say (by up to 1024), "
     "where float32, in which the reference kernel counts, names the same elements",
 )
 RESIZE = Predicate("one of the cases below", seen.resize_fits, examples=(*RESIZED, *ALIGNED))
