@@ -71,7 +71,7 @@ def _chained(first: Elementwise, second: Elementwise, variant: Variant) -> tuple
         taken = replace(second, ifm2=_in_buffer(second.ifm2))
     for one in (second, first):
         pair = _with_block(handed, one), _with_block(taken, one)
-        if all(_takes_block(each, variant) for each in pair):
+        if all(_takes_block(member, variant) for member in pair):
             return pair
     return None
 

@@ -24,8 +24,12 @@ from npu.isa.stream import CommandStream
 from npu.memo import LastUsed
 from npu.records import dataclass, replace
 
-_OF_MAPS = ("NPU_SET_IFM", "NPU_SET_OFM_PRECISION")
-"""Of the names of registers that are written anew beside a chaining buffer, the beginnings."""
+_OF_PLACES = (
+    *("PRECISION", "BASE0", "BASE1", "BASE2", "BASE3", "WIDTH0_M1", "HEIGHT0_M1", "HEIGHT1_M1"),
+    *("STRIDE_X", "STRIDE_Y", "STRIDE_C", "REGION", "ZERO_POINT"),
+)
+_AROUND_CHAINS = (*(f"NPU_SET_{name}_{part}" for name in ("IFM", "IFM2") for part in _OF_PLACES), "NPU_SET_OFM_PRECISION")
+"""Registers that are written anew before a chain and behind each of its operations, as Vela 5.2 does."""
 
 _Register: TypeAlias = tuple[str, slice | int, Callable[[Any], int], Callable[[int], Sequence[int]]]
 """The name of a command, where the attributes of its fields stand, its operand of these, and the words of an operand.
@@ -104,7 +108,7 @@ class _CommandWriter:
         self._operands: dict[str, int] = {}
 
     def writes(self, operation: Operation, held: Operation | AttributeValues) -> list[Sequence[int]]:
-        """Words of each register write that changes something; those of maps beside a chaining buffer in any case."""
+        """Words of each register write that changes something, and around chains of those of maps in any case."""
         result: list[Sequence[int]] = []
         is_chained = isinstance(operation, KernelOperation) and operation.is_chained
         if is_chained or self._is_behind_chain:
@@ -120,10 +124,9 @@ class _CommandWriter:
         return result
 
     def _forget_maps(self) -> None:
-        """As Vela 5.2 does before a chain and behind each of its operations."""
         self._attributes.clear()
-        for name in [name for name in self._operands if name.startswith(_OF_MAPS)]:
-            del self._operands[name]
+        for name in _AROUND_CHAINS:
+            self._operands.pop(name, None)
 
     def kick_off(self, operation: Operation, held: Operation | AttributeValues) -> Sequence[int]:
         """Words of the command that starts the operation."""
