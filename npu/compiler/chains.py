@@ -37,26 +37,25 @@ def with_chains(operations: Sequence[Operation], job_of: Mapping[int, Job], vari
     made = list(operations)
     for place in range(len(made) - 1):
         first, second = made[place], made[place + 1]
-        if isinstance(first, Elementwise) and isinstance(second, Elementwise) and first.ofm.is_in_memory:
-            storage = _handed_on(job_of[place], job_of[place + 1], uses)
-            pair = None if storage is None else _chained(first, second, variant)
-            if pair is not None and all(fm.is_in_memory for fm in first.ifms):
-                made[place : place + 2] = pair
+        if not isinstance(first, Elementwise) or not isinstance(second, Elementwise):
+            continue
+        is_free = all(fm.is_in_memory for fm in (*first.ifms, first.ofm))
+        if is_free and _is_handed_on(job_of[place], job_of[place + 1], uses):
+            made[place : place + 2] = _chained(first, second, variant) or (first, second)
     return made
 
 
-def _handed_on(first: Job, second: Job, uses: Mapping[Storage, int]) -> Storage | None:
-    """The map that one step makes for the next one alone, all of it."""
+def _is_handed_on(first: Job, second: Job, uses: Mapping[Storage, int]) -> bool:
+    """Whether one step makes its map for the next one alone, all of it."""
     step, following = first.step, second.step
     made = step.ofm.storage
     is_private = uses[made] == 2 and not made.is_boundary and not made.is_rolling and made.data is None
     if made.bytes < _LEAST_BYTES or not (
         is_private and isinstance(step, ElementwiseStep) and isinstance(following, ElementwiseStep)
     ):
-        return None
+        return False
     read = [view for view in views(following)[:-1] if view.storage is made]
-    is_same = len(read) == 1 and read[0].shape == step.ofm.shape == following.ofm.shape and read[0].start == step.ofm.start
-    return made if is_same else None
+    return len(read) == 1 and read[0].shape == step.ofm.shape == following.ofm.shape and read[0].start == step.ofm.start
 
 
 def _chained(first: Elementwise, second: Elementwise, variant: Variant) -> tuple[Elementwise, Elementwise] | None:
