@@ -21,6 +21,7 @@ from npu.graph.map_types import SOFTMAX_SCALES, WEIGHT_TYPES, ZERO_POINTS, shown
 from npu.graph.ops import IN_PIECES, MAP_TYPES
 from npu.graph.permutation import side_by_side
 from npu.graph.progressions import MOST_PARTS
+from npu.graph.resizes import LARGEST_WEIGHTS
 from npu.graph.verify import MAX_EXTENT, MAX_RANK
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
@@ -62,6 +63,10 @@ def _constants(says: str, *names: tuple[int, str]) -> tuple[str, Observe]:
     return f"{says} must be {{limit}}", observe.both(*(observe.input_constant(position, name) for position, name in names))
 
 
+def _larger(field: str) -> str:
+    return f"Ethos-U85 has more: {field} in configs/base/ethos-u85.yaml"
+
+
 def _widened(rule: Rule) -> Rule:
     """A limit of `v0.1` with the numbers that the variant's description has for it."""
     if rule.id == "V-GEN-2":
@@ -71,11 +76,11 @@ def _widened(rule: Rule) -> Rule:
     if rule.id in ("V-CONV-3", "V-DW-3"):
         return replace(rule, observe=seen.kernel_height, says="kernel height must be {limit}",
                        limit_of=lambda variant: Range(1, variant.accelerator.max_kernel_height),
-                       details=("Ethos-U85: in the range [1, 65536]",))  # fmt: skip
+                       details=(_larger("max_kernel_height"),))  # fmt: skip
     if rule.id in ("V-CONV-4", "V-DW-4"):
         return replace(rule, observe=seen.kernel_product, says="kernel width x height must be {limit}",
                        limit_of=lambda variant: Range(1, variant.accelerator.max_kernel_elements),
-                       details=("Ethos-U85: in the range [1, 65536]",))  # fmt: skip
+                       details=(_larger("max_kernel_elements"),))  # fmt: skip
     if rule.id in ("V-CONV-9", "V-DW-9", "V-AVG-1", "V-MAX-1"):
         return replace(rule, limit=BATCH)
     if rule.id in ("V-CONV-8", "V-DW-8", "V-FC-3"):
@@ -122,7 +127,8 @@ BILINEAR_PLACES = (
     "the IFM (from 55 elements on)",
     "Ethos-U85, uint8: OFM less than 14 times smaller, IFM / OFM (both less 1 with align_corners) a fraction by a power of 2 "
     "up to 128, with half_pixel_centers up to 64",
-    "Ethos-U85, int16: as int8, where the fractions of both axes, as registers say them, have a product of at most 16384",
+    "Ethos-U85, int16: as int8, where the fractions of both axes, as registers say them, have a product of at most "
+    f"{LARGEST_WEIGHTS[DType.INT16]}",
 )
 NEAREST_PLACES = (
     "Ethos-U85: OFM less than 14 times smaller, IFM / OFM a fraction that registers can say (by up to 1024), "

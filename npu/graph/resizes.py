@@ -10,7 +10,7 @@ from npu.numerics.resize_axis import Interpolation, PlaneSize, ResizedAxis, resi
 BothAxes: TypeAlias = tuple[ResizedAxis, ResizedAxis]
 """Of height and width."""
 _BILINEAR = {DType.INT8: Interpolation.FIXED, DType.UINT8: Interpolation.FLOAT, DType.INT16: Interpolation.FIXED}
-_LARGEST_WEIGHT = {DType.INT16: 1 << 14}
+LARGEST_WEIGHTS = {DType.INT16: 1 << 14}
 """Of an element in a bilinear resize: sums have no more bits then than those of 8 bits by any weights."""
 
 
@@ -23,6 +23,6 @@ def axes_of_resize(
         return None
     interpolation = Interpolation.NEAREST if is_nearest else bilinear
     axes = resized_axes(ifm, ofm, interpolation, align_corners=align_corners, half_pixel_centers=half_pixel_centers)
-    if axes is None or is_nearest or dtype not in _LARGEST_WEIGHT:
+    if axes is None or is_nearest or dtype not in LARGEST_WEIGHTS:
         return axes
-    return axes if axes[0].places.scale * axes[1].places.scale <= _LARGEST_WEIGHT[dtype] else None
+    return axes if axes[0].places.scale * axes[1].places.scale <= LARGEST_WEIGHTS[dtype] else None
