@@ -26,6 +26,7 @@ from npu.graph.verify import MAX_EXTENT, MAX_RANK
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.numerics.arg_max import MOST_KEYS, MOST_PLACES, most_compared
+from npu.numerics.comparison import EQUALITIES, MOST_SYMBOLS, RELATIONS
 from npu.numerics.lstm_gates import CELL_EXPONENTS, MOST_TIMES
 
 OPERATORS = tuple(sorted(MAP_TYPES))
@@ -37,7 +38,7 @@ MEANS = ("MEAN", "SUM")
 PADS = ("PAD", "PADV2")
 FLAT = (*WEIGHTED, "AVERAGE_POOL_2D", "MAX_POOL_2D", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
 """Operators with height, width and depth."""
-REDUCTIONS = ("REDUCE_MAX", "REDUCE_MIN")
+REDUCTIONS = ("REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN")
 REPLACED = ("V-DW-10", "V-GEN-1", "V-GEN-3", "V-GEN-4", "V-PAD-1", "V-PAD-2", "V-PAD-3", "V-RSZ-1", "V-RSZ-2")
 """Limits of `v0.1` that are none here, or that one here replaces: a wider one, or for fused activations what the reference
 kernels really apply."""
@@ -53,8 +54,8 @@ def _type_rules() -> Iterator[Rule]:
     for kind, pairs in MAP_TYPES.items():
         kinds.setdefault(tuple(map(shown, pairs)), []).append(kind)
     for types, row in kinds.items():
-        short = "-".join(type_name.replace("uint", "U").replace("int", "I") for type_name in types)
-        name = row[0] if " to " in short else short
+        short = "-".join(type_name.replace("uint", "U").replace("int", "I").upper() for type_name in types)
+        name = row[0] if " TO " in short else short
         yield Rule(f"N-TYPE-{name}", tuple(row), OneOf(types, others=("float32", "int64")),
                    "feature maps must be of type {limit}", seen.map_types, fix="quantize the model fully")  # fmt: skip
 
@@ -301,6 +302,16 @@ HARDWARE = (
     Rule("N-RED-1", REDUCTIONS, CONSTANT, *_constants("axes", (1, "axes"))),
     Rule("N-RED-2", REDUCTIONS, AtMost(65536), "elements behind each other that are compared must be {limit}",
          seen.compared_elements, fix="reduce in two steps"),
+    Rule("N-CMP-1", EQUALITIES, AtMost(MOST_SYMBOLS), "symbols that tell equal values of both operands must be {limit}",
+         seen.compared_symbols, fix="give both operands the same quantization",
+         details=("On one scale, as TFLite's kernels round: one for each number that both have values for, and one for all "
+                  "other values of each. A constant of one element may have any scale.",)),
+    Rule("N-CMP-2", tuple(RELATIONS),
+         Predicate("below 1", lambda scale: scale < 1, examples=((0.5, True), (1.0, False), (2.0, False))),
+         "scales of what is compared must be {limit}", seen.compared_scales,
+         details=("LiteRT's kernel ends the process else.",)),
+    Rule("N-SEL-1", ("SELECT", "SELECT_V2"), Exactly(DType.BOOL, others=(DType.INT8, DType.FLOAT32)),
+         "condition must be of type {limit}", seen.condition_type),
     Rule("N-TILE-1", ("TILE",), CONSTANT, *_constants("multiples", (1, "multiples"))),
     Rule("N-BATCH-1", ("BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND"), CONSTANT,
          *_constants("block, and paddings or crops,", (1, "block"), (2, "paddings or crops"))),

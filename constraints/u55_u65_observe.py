@@ -16,7 +16,15 @@ from npu.graph.attributes import Padding
 from npu.graph.dtype import DType
 from npu.graph.graph import Quantization, Tensor
 from npu.graph.idle import VIEWS
-from npu.graph.map_types import SOFTMAX_SCALES, WITH_ANY_ZERO_POINT, ZERO_POINTS, is_softmax_scale, pair_of, shown
+from npu.graph.map_types import (
+    PLAIN_NUMBERS,
+    SOFTMAX_SCALES,
+    WITH_ANY_ZERO_POINT,
+    ZERO_POINTS,
+    is_softmax_scale,
+    pair_of,
+    shown,
+)
 from npu.graph.operands import Shape
 from npu.graph.ops import is_matrix_of_weights
 from npu.graph.permutation import axis_groups, cut_for_copies, is_permutation, moved_axes
@@ -27,14 +35,15 @@ from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.isa.operations import Resizing
 from npu.isa.rules import MAX_EXTENT
+from npu.numerics.comparison import on_one_scale, symbols
 
 LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 RESIZE_FACTORS = (2, 4, 8)
 SAME_ELEMENTS = tuple(sorted(VIEWS))
 NOT_RESCALED = (
-    "ARG_MAX", "AVERAGE_POOL_2D", "ELU", "EXP", "GATHER", "GELU", "LOG", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D", "MINIMUM",
-    "NEG", "PAD", "RESHAPE", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "RSQRT", "SLICE", "SOFTMAX", "SPLIT", "SPLIT_V",
-    "SQUEEZE", "STRIDED_SLICE", "TANH", "TILE",
+    "ARG_MAX", "AVERAGE_POOL_2D", "ELU", "EXP", "GATHER", "GELU", "LOG", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D", "MINIMUM", "NEG",
+    "PAD", "RESHAPE", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "RSQRT", "SLICE", "SOFTMAX", "SPLIT", "SPLIT_V",
+    "SELECT", "SELECT_V2", "SQUEEZE", "STRIDED_SLICE", "TANH", "TILE",
 )  # fmt: skip
 """Operators whose reference kernels multiply nothing by the factor between scales: copies, comparisons, look-up tables."""
 
@@ -61,8 +70,8 @@ def _zero_point(tensor: Tensor) -> int:
 
 
 def quantized_maps(view: OpView) -> tuple[tuple[str, Tensor], ...]:
-    """The feature maps but for those of 32 and 64 bits, which are plain numbers unless an operator requantizes them."""
-    plain = () if view.op.kind == "QUANTIZE" else (DType.INT32, DType.INT64)
+    """The feature maps but for those of 32 and 64 bits, plain numbers unless an operator requantizes them, and truth values."""
+    plain = frozenset[DType]() if view.op.kind == "QUANTIZE" else PLAIN_NUMBERS
     return tuple((name, tensor) for name, tensor in view.feature_maps if tensor.dtype not in plain)
 
 
@@ -224,6 +233,35 @@ def slopes_fit(output: tuple[int, tuple[int, ...], tuple[int, ...]]) -> bool:
         return False
     padded = (1,) * (len(shape) - len(slopes)) + tuple(slopes)
     return math.prod(padded[:-3]) == 1 and all(size in (1, full) for size, full in zip(padded, shape, strict=True))
+
+
+def compared_symbols(view: OpView) -> Iterator[Observed]:
+    """How many symbols tell an equality of both operands' values; a constant of one element may have any scale."""
+    sides = [tensor for _, tensor in view.inputs if tensor.dtype in (DType.INT8, DType.UINT8)]
+    if len(sides) < 2 or any(side.is_constant and side.elements == 1 for side in sides):
+        return
+    if all(has_scale(side.quantization) == "per tensor" and _largest_scale(side) < 1 for side in sides):
+        first, second = (on_one_scale(_values_of(side), _largest_scale(side), _zero_point(side)) for side in sides)
+        yield Observed("symbols", symbols(view.op.kind, first, second).count)
+
+
+def compared_scales(view: OpView) -> Iterator[Observed]:
+    """The larger scale of both operands."""
+    if any(tensor.quantization is not None for _, tensor in view.inputs):
+        yield Observed("scale", max(_largest_scale(tensor) for _, tensor in view.inputs))
+
+
+def _values_of(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
+    """All values of its type, ascending."""
+    limits = np.iinfo(tensor.dtype.numpy)
+    return np.arange(limits.min, limits.max + 1)
+
+
+def condition_type(view: OpView) -> Iterator[Observed]:
+    """That of a SELECT's condition."""
+    condition = view.input(0)
+    if condition is not None:
+        yield Observed("condition", condition.dtype)
 
 
 def fused_activation(view: OpView) -> Iterator[Observed]:

@@ -11,7 +11,7 @@ from npu.graph.dtype import DType
 
 MapTypes = tuple[DType, DType]
 
-_I8, _U8, _I16, _I32, _I64 = DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64
+_I8, _U8, _I16, _I32, _I64, _BOOL = DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64, DType.BOOL
 
 
 def _same(*types: DType) -> tuple[MapTypes, ...]:
@@ -20,6 +20,8 @@ def _same(*types: DType) -> tuple[MapTypes, ...]:
 
 INT8, PLAIN, SIGNED = _same(_I8), _same(_I8, _I16, _I32), _same(_I8, _I16)
 EIGHT_BITS, QUANTIZED, EVERY = _same(_I8, _U8), _same(_I8, _U8, _I16), _same(_I8, _U8, _I16, _I32)
+MOVED, LOGIC = _same(_I8, _U8, _I16, _I32, _BOOL), _same(_BOOL)
+COMPARED = ((_I8, _BOOL), (_U8, _BOOL))
 ARG = ((_I8, _I32), (_U8, _I32), (_I8, _I64), (_U8, _I64))
 REQUANTIZED = (*((a, b) for a in (_I8, _U8) for b in (_I8, _U8, _I16)), *((a, b) for a in (_I16, _I32) for b in (_I8, _I16)))
 
@@ -38,6 +40,8 @@ WEIGHT_TYPES: Mapping[DType, DType] = {_I8: _I8, _U8: _U8, _I16: _I8}
 
 ZERO_POINTS: Mapping[DType, tuple[int, int]] = {_I8: (-128, 127), _U8: (0, 255), _I16: (0, 0)}
 """Smallest and largest zero point of quantized feature maps."""
+PLAIN_NUMBERS = frozenset({_I32, _I64, _BOOL})
+"""Types that stand for themselves, whatever quantization a file gives them; QUANTIZE alone reads int32 with a scale."""
 WITH_ANY_ZERO_POINT = frozenset({"QUANTIZE", "SOFTMAX"})
 """Operators of which int16 maps, too, may have one."""
 

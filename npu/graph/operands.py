@@ -2,8 +2,8 @@
 
 A signature reads "ifm weights bias? -> ofm": the names of the inputs, then those of the outputs. `name?` may be absent, `name*`
 stands any number of times, `name?*` both; `name:i32|i64` has one of these types. The end of a name says the role: `ifm`, `ifm2`
-and `ofm` are feature maps, `weights` and `bias` what a product has beside them, `state` is a variable, all else (axes, sizes,
-shapes, indices) is a parameter.
+and `ofm` are feature maps, `condition` is one of truth values, `weights` and `bias` what a product has beside them, `state` is
+a variable, all else (axes, sizes, shapes, indices) is a parameter.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Role(Enum):
     """What an operand is to its operator."""
 
     FEATURE_MAP = "feature map"
+    CONDITION = "condition"
     WEIGHTS = "weights"
     BIAS = "bias"
     STATE = "state"

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.errors import ModelError
+from npu.numerics.arrays import Ints
 
 _MOST_SHIFT = 31
 _MOST_TABLE_FACTOR = 1 << 20
@@ -63,3 +64,24 @@ def table_factor(scale: float) -> tuple[int, int]:
     while factor <= 32767 / 2 and shift <= 30:
         factor, shift = factor * 2, shift + 1
     return int(min(factor, _MOST_TABLE_FACTOR)), shift
+
+
+def divide_away(values: Ints, bits: int) -> Ints:
+    """values / 2**bits to nearest, ties away from zero."""
+    mask = (1 << bits) - 1
+    return (values >> bits) + ((values & mask) > (mask >> 1) + (values < 0))
+
+
+def rule_a(values: Ints, factor: float) -> Ints:
+    """values * factor with double rounding: TFLite's MultiplyByQuantizedMultiplier over an array."""
+    return multiply(values, *quantize_multiplier(factor))
+
+
+def multiply(values: Ints, multiplier: int, exponent: int) -> Ints:
+    """values * multiplier / 2**31 * 2**exponent with double rounding.
+
+    The first rounding takes ties up, with a negative multiplier down (measured on LEAKY_RELU of LiteRT 2.3).
+    """
+    product = (values << max(exponent, 0)) * multiplier
+    high = (product + (1 << 30) - (multiplier < 0)) >> 31
+    return divide_away(high, max(-exponent, 0))

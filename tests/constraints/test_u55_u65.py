@@ -20,9 +20,12 @@ from npu.compiler.lower.table import LOWERED
 from npu.graph import attributes as options
 from npu.graph.dtype import DType
 from npu.graph.graph import Model, Quantization, Tensor
+from npu.graph.operands import Role
+from npu.graph.ops import BY_NAME, inputs_with
 from npu.hardware.catalogue import load_variant
 from npu.hardware.choice import Hardware
 from npu.hardware.variant import Variant
+from npu.numerics.comparison import RELATIONS
 from npu.tflite.writer import write_model
 from npu.toolchain.session import Session
 
@@ -160,11 +163,12 @@ def permuted_in_copies(count: int) -> Model:
 def typed(kinds: tuple[str, ...], value: str) -> Model:
     """The first operator of a rule with maps of the types that a limit names."""
     read, written = (value.split(" to ") * 2)[:2]
-    kind = next(kind for kind in kinds if kind != "ELU")  # LiteRT has none of int8
+    kind = next(kind for kind in kinds if kind != "ELU" and BY_NAME[kind].quantization is None)  # LiteRT has no ELU of int8
     model = MINIMAL.get(kind) or SHARED[kind]
     op, graph = model.graphs[0].ops[0], model.graphs[0]
     point, scale = (3 if read in ("int8", "uint8") else 0), (0.1 if value.startswith("int32 to") else 0.5)
-    for index in (index for index in op.inputs if graph.tensors[index].data is None):
+    conditions = {op.inputs[position] for position in inputs_with(Role.CONDITION, op)}
+    for index in (index for index in op.inputs if graph.tensors[index].data is None and index not in conditions):
         quantization = ops.quantization(scale, zero_point=point)
         model = changed(model, index, dtype=DType[read.upper()], quantization=quantization)
     for index in op.outputs:
@@ -189,9 +193,9 @@ def arg_max(axis: int = -1, depth: int = 4, *, fixed: bool = True) -> Model:
     return ops.op_model("ARG_MAX", [ops.tensor(shape), table], [ops.tensor(made, DType.INT32)], options_)
 
 
-def reduced(kind: str = "REDUCE_MAX", *, fixed: bool = True) -> Model:
+def reduced(kind: str = "REDUCE_MAX", *, fixed: bool = True, dtype: DType = DType.INT8) -> Model:
     table = ops.constant((1, 3)) if fixed else replace(ops.constant((1, 3)), data=None)
-    return ops.op_model(kind, [ops.tensor(MAP), table], [ops.tensor((1, 1, 8, 1))], options.ReducerOptions(True))
+    return ops.op_model(kind, [ops.tensor(MAP, dtype), table], [ops.tensor((1, 1, 8, 1), dtype)], options.ReducerOptions(True))
 
 
 def compared(extent: int) -> Model:
@@ -276,10 +280,29 @@ def lstm(
     return replace(model, graphs=(replace(graph, tensors=tensors, ops=(op,), inputs=inputs_left),))
 
 
+def compared_to_truth(kind: str = "EQUAL", *, scales: tuple[float, float] = (0.5, 0.5), zero_point: int = 0) -> Model:
+    sides = [ops.tensor(MAP, scale=scales[0]), ops.tensor(MAP, scale=scales[1], zero_point=zero_point)]
+    return ops.op_model(kind, sides, [ops.tensor(MAP, DType.BOOL)])
+
+
+def compared_with_symbols(count: int) -> Model:
+    """Both sides have all values, or all but one of each."""
+    return compared_to_truth(zero_point=count - 256)
+
+
+def selected(kind: str = "SELECT_V2", *, condition: DType = DType.BOOL) -> Model:
+    return ops.op_model(kind, [ops.tensor(MAP, condition), ops.tensor(MAP), ops.tensor(MAP)], [ops.tensor(MAP)])
+
+
 CELL_PARTS = {(): None, ("peephole",): 9, ("projection",): 16, ("normalisation",): 20}
 
 MINIMAL = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": lstm(),
+    **{kind: compared_to_truth(kind) for kind in RELATIONS},
+    **{kind: ops.binary(kind, dtype=DType.BOOL) for kind in ("LOGICAL_AND", "LOGICAL_OR")},
+    "LOGICAL_NOT": ops.unary("LOGICAL_NOT", dtype=DType.BOOL),
+    **{kind: reduced(kind, dtype=DType.BOOL) for kind in ("REDUCE_ALL", "REDUCE_ANY")},
+    **{kind: selected(kind) for kind in ("SELECT", "SELECT_V2")},
     "ARG_MAX": arg_max(),
     "BATCH_MATMUL": ops.op_model(
         "BATCH_MATMUL", [ops.tensor((1, 8, 4)), ops.tensor((1, 4, 5))], [ops.tensor((1, 8, 5))], options.BatchMatMulOptions()
@@ -459,6 +482,9 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-SPLIT-2": lambda v: split("SPLIT_V", fixed=v),
     "N-RSZ-1": lambda v: ops.resize(size_constant=v == "constant"),
     "N-RSZ-2": lambda v: ops.resize(v[0], v[1], align_corners=v[2]),
+    "N-CMP-1": compared_with_symbols,
+    "N-CMP-2": lambda v: compared_to_truth("LESS", scales=(v, 0.3)),
+    "N-SEL-1": lambda v: selected(condition=v),
     "N-SM-1": softmax,
     "N-SM-2": lambda v: softmax(beta=v),
     "N-SM-3": lambda v: softmax(beta=8.0, shape=(1, 2, v)),  # sums of more than 4096 leave LiteRT's 12 bits

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.lower.inverse_root import inverse_root
-from npu.compiler.lower.quantize import divide_away, multiply, rectifier_steps, rule_a
+from npu.compiler.lower.quantize import rectifier_steps
 from npu.errors import CompileError
 from npu.graph.attributes import GeluOptions, LeakyReluOptions
 from npu.graph.dtype import DType
@@ -21,10 +21,10 @@ from npu.graph.graph import Op, Tensor
 from npu.isa.operations import INT8, INT16, INT32, UINT8, ElementType
 from npu.numerics.arrays import Ints
 from npu.numerics.rectifiers import RECTIFIERS
-from npu.numerics.scaling import quantize_multiplier, round_away
+from npu.numerics.scaling import divide_away, multiply, quantize_multiplier, round_away, rule_a
 from npu.records import dataclass
 
-ELEMENTS = {DType.INT8: INT8, DType.UINT8: UINT8, DType.INT16: INT16, DType.INT32: INT32}
+ELEMENTS = {DType.INT8: INT8, DType.UINT8: UINT8, DType.INT16: INT16, DType.INT32: INT32, DType.BOOL: INT8}
 """Element types of feature maps."""
 Reals = npt.NDArray[np.float32]
 

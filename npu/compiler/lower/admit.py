@@ -16,7 +16,7 @@ from npu.graph.attributes import FusedActivation
 from npu.graph.consistency import inconsistency, operands_of
 from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
-from npu.graph.map_types import WEIGHT_TYPES, ZERO_POINTS, pair_of, shown, zero_points
+from npu.graph.map_types import PLAIN_NUMBERS, WEIGHT_TYPES, ZERO_POINTS, pair_of, shown, zero_points
 from npu.graph.operands import Mismatch, Operands, Role, count_defect
 from npu.graph.ops import BY_NAME, IN_PIECES, MAP_TYPES, Operator, inputs_with, is_matrix_of_weights
 from npu.graph.permutation import is_permutation
@@ -104,7 +104,7 @@ def _map_defect(graph: Graph, op: Op) -> Defect:
         if len(tensor.shape) > MAX_RANK or not _fits(op, tensor):
             return f"tensor {tensor.name} must have extents in [1, {_longest(op)}], got {list(tensor.shape)}"
         quantization = tensor.quantization
-        if tensor.dtype in (DType.INT32, DType.INT64) or quantization is None:
+        if tensor.dtype in PLAIN_NUMBERS or quantization is None:
             continue
         if quantization.scales.size != 1 or not quantization.scale > 0:
             return f"tensor {tensor.name} must have one scale above 0, got {quantization.scales[:4].tolist()}"
@@ -175,6 +175,18 @@ def of_few_parts(operands: Operands) -> Defect:
         return f"batch dimensions must be 0, got {batch}"
     parts = len(progressions(tuple(indices), MOST_PARTS + 1))
     return None if parts <= MOST_PARTS else f"evenly spaced parts of the indices must be at most {MOST_PARTS}, got more"
+
+
+def of_small_scales(operands: Operands) -> Defect:
+    """A comparison of values with scales below 1, as LiteRT's kernel demands."""
+    scales = [0.0 if one.quantization is None else one.quantization.scale for one in map(operands.tensor, (0, 1))]
+    return None if 0 < min(scales) <= max(scales) < 1 else f"scales must be above 0 and below 1, got {scales}"
+
+
+def of_truth_values(operands: Operands) -> Defect:
+    """A SELECT whose condition is of truth values."""
+    dtype = operands.tensor(0).dtype
+    return None if dtype is DType.BOOL else f"condition must be bool, got {dtype}"
 
 
 def of_one_image(operands: Operands) -> Defect:

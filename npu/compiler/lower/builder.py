@@ -40,6 +40,7 @@ from npu.errors import CompileError
 from npu.graph.attributes import FusedActivation
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
+from npu.graph.map_types import PLAIN_NUMBERS
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.isa.family import Family
@@ -230,7 +231,9 @@ class Builder:
         if dtype is DType.INT64:
             return INT32
         if dtype not in ELEMENTS:
-            raise CompileError(f"tensor {index} ({self.tensor(index).name}): must be int8, uint8, int16 or int32, got {dtype}")
+            raise CompileError(
+                f"tensor {index} ({self.tensor(index).name}): must be int8, uint8, int16, int32 or bool, got {dtype}"
+            )
         return ELEMENTS[dtype]
 
     def _storage(self, index: int, *, is_boundary: bool) -> Storage:
@@ -453,6 +456,11 @@ class Builder:
 
     def fill(self, source: View, target: View, value: int) -> None:
         """Set a box to a raw value; `source` is anything of its shape that can be read."""
+        if source.element.bits == 32:
+            self.elementwise(ElementwiseMode.MUL, source, target, 0)
+            if value:
+                self.elementwise(ElementwiseMode.ADD, target, target, self.number(value))
+            return
         self.point(source, replace(target, zero_point=0), value, value)
 
     def point(
@@ -504,6 +512,8 @@ class Builder:
 
     def finish(self, op: Op) -> Finish:
         """How the last step of `op` ends, with its fused activation and the functions that are fused into it."""
+        if self.tensor(op.outputs[0]).dtype in PLAIN_NUMBERS:
+            return self._unclamped(op)
         own = self.quantized(op.outputs[0])
         function = getattr(op.attributes, "fused_activation_function", FusedActivation.NONE)
         name = op.kind if op.kind in RECTIFIERS else function.name
@@ -514,8 +524,8 @@ class Builder:
         tanh = result_of(Op("TANH", (), ()), own.values, own, own) if function is FusedActivation.TANH else None
         return self._with_fused(plain, tanh)
 
-    def unclamped(self, op: Op) -> Finish:
-        """How the last step of `op` ends if its results are numbers without scale."""
+    def _unclamped(self, op: Op) -> Finish:
+        """The same if its results are numbers without scale."""
         element = self._element(op.outputs[0])
         return Finish(op.outputs[0], 0, 0, element.minimum, element.maximum, None, element)
 

@@ -1,4 +1,4 @@
-"""ADD, SUB, MUL, MINIMUM, MAXIMUM: binary operators with broadcasting."""
+"""ADD, SUB, MUL, MINIMUM, MAXIMUM, LOGICAL_AND, LOGICAL_OR: binary operators with broadcasting; and LOGICAL_NOT."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def lower_sub(builder: Builder, op: Op) -> None:
 
 def _lower_sum(builder: Builder, op: Op, mode: ElementwiseMode) -> None:
     if _is_plain(builder, op):
-        _lower(builder, op, _plain(mode))
+        _lower(builder, op, plain(mode))
         return
     first, second, output = (builder.quantized(tensor) for tensor in (*op.inputs, op.outputs[0]))
     shifts = _powers_of_two(op, first, second, output)
@@ -64,7 +64,7 @@ def _lower_sum(builder: Builder, op: Op, mode: ElementwiseMode) -> None:
         bits = _SUM_BITS[output.element.bits]
         _lower(builder, op, sum_arithmetic(mode, first.scale, second.scale, output.scale, bits))
     else:
-        _lower(builder, op, _plain(mode), operand_shifts=shifts)
+        _lower(builder, op, plain(mode), operand_shifts=shifts)
 
 
 def _is_plain(builder: Builder, op: Op) -> bool:
@@ -72,7 +72,7 @@ def _is_plain(builder: Builder, op: Op) -> bool:
     return builder.tensor(op.outputs[0]).dtype is DType.INT32
 
 
-def _plain(mode: ElementwiseMode) -> Arithmetic:
+def plain(mode: ElementwiseMode) -> Arithmetic:
     """Results as they are; where operands have scales, these are 1."""
     if mode.scales_operands:
         return Arithmetic(mode, IDENTITY, Rounding.NATURAL, opa_scale=IDENTITY, opb_scale=1)
@@ -96,7 +96,7 @@ def _powers_of_two(op: Op, first: Quantized, second: Quantized, output: Quantize
 def lower_mul(builder: Builder, op: Op) -> None:
     """MUL: the three scales are combined in float32, as TFLite does."""
     if _is_plain(builder, op):
-        _lower(builder, op, _plain(ElementwiseMode.MUL))
+        _lower(builder, op, plain(ElementwiseMode.MUL))
         return
     first, second, output = (builder.scale(tensor) for tensor in (*op.inputs, op.outputs[0]))
     _lower(builder, op, Arithmetic(ElementwiseMode.MUL, register_scale(float(first * second / output))))
@@ -133,7 +133,7 @@ def lower_squared_difference(builder: Builder, op: Op) -> None:
     """SQUARED_DIFFERENCE of int8: both operands in 16 bits with 7 fraction bits, then a product in 32 bits."""
     first, second, output = (builder.scale(tensor) for tensor in (*op.inputs, op.outputs[0]))
     twice = 2.0 * float(max(first, second))
-    shape, a, b = _aligned(builder, op)
+    shape, a, b = aligned(builder, op)
     scale, finish = register_scale(twice * twice / (float(1 << 14) * float(output))), builder.finish(op)
     for ofm, *operands in _parts(builder, builder.result(finish), shape, a, b):
         one, other = (
@@ -168,13 +168,23 @@ def _with_fraction(builder: Builder, x: View, factor: float) -> View:
     return scaled
 
 
+def lower_not(builder: Builder, op: Op) -> None:
+    """LOGICAL_NOT."""
+    invert(builder, builder.input(op.inputs[0]), builder.output(op.outputs[0]))
+
+
+def invert(builder: Builder, x: View, y: View) -> None:
+    """1 less every truth value."""
+    builder.elementwise(ElementwiseMode.SUB, x, y, 1, is_reversed=True)
+
+
 def lower_minimum(builder: Builder, op: Op) -> None:
-    """MINIMUM of raw values."""
+    """MINIMUM of raw values, LOGICAL_AND of truth values."""
     _lower(builder, op, Arithmetic(ElementwiseMode.MIN, IDENTITY, uses_zero_points=False))
 
 
 def lower_maximum(builder: Builder, op: Op) -> None:
-    """MAXIMUM of raw values."""
+    """MAXIMUM of raw values, LOGICAL_OR of truth values."""
     _lower(builder, op, Arithmetic(ElementwiseMode.MAX, IDENTITY, uses_zero_points=False))
 
 
@@ -232,7 +242,7 @@ def _double_round(product: int, shift: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _ElementwiseOperand:
+class ElementwiseOperand:
     """One input: the map, its N-dimensional shape aligned to the output's, and its value if it is a constant scalar."""
 
     view: View
@@ -240,35 +250,47 @@ class _ElementwiseOperand:
     scalar: int | None
 
 
-def _operand(builder: Builder, index: int, rank: int, *, uses_zero_point: bool) -> _ElementwiseOperand:
+def operand_of(builder: Builder, index: int, rank: int, *, uses_zero_point: bool = False) -> ElementwiseOperand:
+    """Tensor `index` as an operand of a result of this rank."""
     tensor = builder.tensor(index)
     shape = (1,) * (rank - len(tensor.shape)) + tensor.shape
     value = int(tensor.data.reshape(-1)[0]) if tensor.data is not None and tensor.elements == 1 else None
     scalar = value if value is not None and -(1 << 15) <= value < 1 << 15 else None  # the register has 16 bits
-    return _ElementwiseOperand(builder.input(index, builder.zero_point(index) if uses_zero_point else 0), shape, scalar)
+    return ElementwiseOperand(builder.input(index, builder.zero_point(index) if uses_zero_point else 0), shape, scalar)
 
 
 def _lower(builder: Builder, op: Op, arithmetic: Arithmetic, operand_shifts: tuple[int, int] = (0, 0)) -> None:
-    finish = builder.unclamped(op) if _is_plain(builder, op) else builder.finish(op)
-    uses = arithmetic.uses_zero_points
-    shape, *operands = _aligned(builder, op, uses_zero_points=uses)
+    finish, uses = builder.finish(op), arithmetic.uses_zero_points
+    shape, *operands = aligned(builder, op, uses_zero_points=uses)
     a, b = (_shifted(builder, operand, shift) for operand, shift in zip(operands, operand_shifts, strict=True))
-    ofm = builder.result(finish, is_raw=not uses)
+    combine(builder, arithmetic, finish, builder.result(finish, is_raw=not uses), shape, (a, b))
+
+
+def combine(
+    builder: Builder,
+    arithmetic: Arithmetic,
+    finish: Finish,
+    ofm: View,
+    shape: tuple[int, ...],
+    operands: tuple[ElementwiseOperand, ElementwiseOperand],
+) -> None:
+    """The steps that make `ofm`, which holds a tensor of `shape`, of two operands."""
+    a, b = operands
     for view, first, second in _maps(ofm, shape, a, b):
         _emit(builder, arithmetic, finish, view, replace(a, view=first), replace(b, view=second))
 
 
-def _aligned(
+def aligned(
     builder: Builder, op: Op, *, uses_zero_points: bool = True
-) -> tuple[tuple[int, ...], _ElementwiseOperand, _ElementwiseOperand]:
+) -> tuple[tuple[int, ...], ElementwiseOperand, ElementwiseOperand]:
     """The shape of the result, of three dimensions at least, and both operands."""
     shape = builder.tensor(op.outputs[0]).shape
     rank = max(3, len(shape))
-    first, second = (_operand(builder, index, rank, uses_zero_point=uses_zero_points) for index in op.inputs)
+    first, second = (operand_of(builder, index, rank, uses_zero_point=uses_zero_points) for index in op.inputs)
     return (1,) * (rank - len(shape)) + shape, first, second
 
 
-def _shifted(builder: Builder, operand: _ElementwiseOperand, shift: int) -> _ElementwiseOperand:
+def _shifted(builder: Builder, operand: ElementwiseOperand, shift: int) -> ElementwiseOperand:
     """The operand divided by 2**shift, rounded; TFLite's older int16 kernels."""
     if shift == 0:
         return operand
@@ -277,9 +299,7 @@ def _shifted(builder: Builder, operand: _ElementwiseOperand, shift: int) -> _Ele
     return replace(operand, view=target, scalar=None)
 
 
-def _maps(
-    ofm: View, shape: tuple[int, ...], a: _ElementwiseOperand, b: _ElementwiseOperand
-) -> Iterator[tuple[View, View, View]]:
+def _maps(ofm: View, shape: tuple[int, ...], a: ElementwiseOperand, b: ElementwiseOperand) -> Iterator[tuple[View, View, View]]:
     """The folded maps to combine: everything at once where that is possible, else one per index of the outer dimensions."""
     if all(o.shape[:-2] == shape[:-2] or math.prod(o.shape[:-2]) == 1 for o in (a, b)):
         yield ofm, a.view, b.view
@@ -290,7 +310,7 @@ def _maps(
 
 
 def _parts(
-    builder: Builder, ofm: View, shape: tuple[int, ...], a: _ElementwiseOperand, b: _ElementwiseOperand
+    builder: Builder, ofm: View, shape: tuple[int, ...], a: ElementwiseOperand, b: ElementwiseOperand
 ) -> Iterator[tuple[View, View, View]]:
     """The same, in parts where maps between, of `_BYTES_BETWEEN` for a value, have no room even in stripes of a row."""
     for whole in _maps(ofm, shape, a, b):
@@ -304,7 +324,7 @@ def _parts(
             yield result, one, other
 
 
-def _part(operand: _ElementwiseOperand, index: tuple[int, ...]) -> View:
+def _part(operand: ElementwiseOperand, index: tuple[int, ...]) -> View:
     """The map of an operand that belongs to an index of the output's outer dimensions."""
     position = 0
     for i, extent in zip(index, operand.shape[:-3], strict=True):
@@ -313,7 +333,7 @@ def _part(operand: _ElementwiseOperand, index: tuple[int, ...]) -> View:
 
 
 def _emit(
-    builder: Builder, arithmetic: Arithmetic, finish: Finish, ofm: View, a: _ElementwiseOperand, b: _ElementwiseOperand
+    builder: Builder, arithmetic: Arithmetic, finish: Finish, ofm: View, a: ElementwiseOperand, b: ElementwiseOperand
 ) -> None:
     """One step; the operand that has the output's extent becomes the IFM."""
     is_reversed = a.view.shape != ofm.shape or (a.scalar is not None and b.view.shape == ofm.shape)

@@ -50,7 +50,10 @@ def lower_join(builder: Builder, op: Op) -> None:
         end = finish if is_copied else builder.rescaled(op, tensor)
         for part, piece in _pieces(builder, builder.input(tensor), boxes):
             target = crop(builder.reshaped(builder.result(end, is_raw=True), whole), part.offset, part.shape)
-            builder.point(piece, target, end.minimum, end.maximum, end.lut)
+            if piece.element.bits == 32:
+                builder.copy(piece, target)
+            else:
+                builder.point(piece, target, end.minimum, end.maximum, end.lut)
     builder.output(finish.tensor)
 
 

@@ -10,12 +10,12 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from npu.compiler.lower.activation_tables import ELEMENTS, Quantized, result_of
-from npu.compiler.lower.quantize import activation_range, multiply, rule_a
+from npu.compiler.lower.quantize import activation_range
 from npu.errors import CompileError
 from npu.graph.attributes import FusedActivation
 from npu.graph.graph import Graph, Op
 from npu.numerics.arrays import Ints
-from npu.numerics.scaling import quantize_multiplier
+from npu.numerics.scaling import multiply, quantize_multiplier, rule_a
 
 PAIRS = frozenset({"ADD", "MAXIMUM", "MINIMUM", "MUL", "PRELU", "SUB"})
 _FRACTION_BITS = 20

@@ -11,11 +11,12 @@ from npu.compiler.lower.builder import Builder, Finish
 from npu.compiler.lower.geometry import fold_shape
 from npu.compiler.lower.memory import broadcast
 from npu.compiler.lower.pair_tables import is_pair
-from npu.compiler.lower.quantize import register_scale, rule_a
+from npu.compiler.lower.quantize import register_scale
 from npu.graph.graph import Op
 from npu.isa.operations import INT16, ElementwiseMode
 from npu.layouts import MapShape
 from npu.numerics.arrays import Ints, distinct
+from npu.numerics.scaling import rule_a
 from npu.records import replace
 
 

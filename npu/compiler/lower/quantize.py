@@ -83,24 +83,3 @@ def activation_range(kind: str, scale: np.float32, zero_point: int, element: Ele
     """
     low, high = (zero_point + rectifier_steps(bound, scale) for bound in RECTIFIERS.get(kind, UNBOUNDED))
     return max(element.minimum, low), min(element.maximum, high)
-
-
-def divide_away(values: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.int64]:
-    """values / 2**bits to nearest, ties away from zero."""
-    mask = (1 << bits) - 1
-    return (values >> bits) + ((values & mask) > (mask >> 1) + (values < 0))
-
-
-def rule_a(values: npt.NDArray[np.int64], factor: float) -> npt.NDArray[np.int64]:
-    """values * factor with double rounding: TFLite's MultiplyByQuantizedMultiplier over an array."""
-    return multiply(values, *quantize_multiplier(factor))
-
-
-def multiply(values: npt.NDArray[np.int64], multiplier: int, exponent: int) -> npt.NDArray[np.int64]:
-    """values * multiplier / 2**31 * 2**exponent with double rounding.
-
-    The first rounding takes ties up, with a negative multiplier down (measured on LEAKY_RELU of LiteRT 2.3).
-    """
-    product = (values << max(exponent, 0)) * multiplier
-    high = (product + (1 << 30) - (multiplier < 0)) >> 31
-    return divide_away(high, max(-exponent, 0))

@@ -17,7 +17,7 @@ from npu.compiler.ir import ElementwiseStep, View
 from npu.compiler.lower.builder import Builder, Finish
 from npu.compiler.lower.geometry import crop
 from npu.compiler.lower.parts import parts_with_room
-from npu.compiler.lower.quantize import FactorError, divide_away
+from npu.compiler.lower.quantize import FactorError
 from npu.compiler.lower.reduction import turned_ways
 from npu.compiler.lower.softmax_wide import WideSoftmax
 from npu.graph.attributes import SoftmaxOptions
@@ -27,7 +27,7 @@ from npu.isa.rules import MAX_EXTENT
 from npu.layouts import BRICK_DEPTH, MapShape
 from npu.machine.rules import round_up
 from npu.numerics.sampled import SOFTMAX_RANGE
-from npu.numerics.scaling import quantize_multiplier
+from npu.numerics.scaling import divide_away, quantize_multiplier
 from npu.records import dataclass, replace
 
 _DIFFERENCE_BITS = 5

@@ -8,15 +8,12 @@ import numpy as np
 
 from npu.graph.dtype import DType
 from npu.numerics.arrays import Array
-from npu.numerics.scaling import quantize_multiplier
+from npu.numerics.comparison import EQUALITIES, RELATIONS, Relation, on_one_scale
 from npu.runtime.implementation import Implementation
 from npu.runtime.operator import OperatorNode, Run
-from npu.runtime.operators.common import require_quantized, scaled
+from npu.runtime.operators.common import require_quantized
 from npu.runtime.tensor import RuntimeTensor
 from npu.runtime.types import for_codes
-
-Relation = Callable[[Array, Array], Array]
-_LEFT_SHIFT = 8
 
 
 def _comparison(relation: Relation, types: tuple[DType, ...] = (DType.INT8, DType.UINT8)) -> Callable[[OperatorNode], Run]:
@@ -39,9 +36,7 @@ def _comparison(relation: Relation, types: tuple[DType, ...] = (DType.INT8, DTyp
 
 
 def _common(tensor: RuntimeTensor) -> Array:
-    """Values times the scale in fixed point, as the reference kernel compares operands of different scales."""
-    shifted = (tensor.array.astype(np.int64) - tensor.zero_point) << _LEFT_SHIFT
-    return scaled(shifted, quantize_multiplier(tensor.scale))
+    return on_one_scale(tensor.array, tensor.scale, tensor.zero_point)
 
 
 _SCALED = (DType.INT8, DType.UINT8, DType.INT16)
@@ -51,12 +46,8 @@ _EQUALITY = for_codes("T T -> bool", "f32 f16 i8 u8 i16 i32 i64 bool str")
 _LOGIC = ("bool bool -> bool",)
 
 OPERATORS = (
-    Implementation("EQUAL", _comparison(np.equal, _SCALED), _EQUALITY),
-    Implementation("NOT_EQUAL", _comparison(np.not_equal, _SCALED), _EQUALITY),
-    Implementation("GREATER", _comparison(np.greater), _TYPES),
-    Implementation("GREATER_EQUAL", _comparison(np.greater_equal), _TYPES),
-    Implementation("LESS", _comparison(np.less), _TYPES),
-    Implementation("LESS_EQUAL", _comparison(np.less_equal), _TYPES),
+    *(Implementation(kind, _comparison(RELATIONS[kind], _SCALED), _EQUALITY) for kind in EQUALITIES),
+    *(Implementation(kind, _comparison(relation), _TYPES) for kind, relation in RELATIONS.items() if kind not in EQUALITIES),
     Implementation("LOGICAL_AND", _comparison(np.logical_and), _LOGIC),
     Implementation("LOGICAL_OR", _comparison(np.logical_or), _LOGIC),
 )
