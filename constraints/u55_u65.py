@@ -14,11 +14,11 @@ from functools import partial
 
 from constraints import observe, v0_1
 from constraints import u55_u65_observe as seen
-from constraints.rule import AtMost, Exactly, Observe, OneOf, Predicate, Profile, Range, Rule, RuleSet
+from constraints.rule import AtMost, Exactly, Limit, Observe, OneOf, Predicate, Profile, Range, Rule, RuleSet
 from constraints.u55_u65_observe import LSTM
 from npu.graph.dtype import DType
 from npu.graph.map_types import SOFTMAX_SCALES, WEIGHT_TYPES, ZERO_POINTS, shown
-from npu.graph.ops import IN_PIECES, MAP_TYPES
+from npu.graph.ops import IN_PIECES, MAP_TYPES, map_types_of
 from npu.graph.permutation import side_by_side
 from npu.graph.progressions import MOST_PARTS
 from npu.graph.resizes import LARGEST_WEIGHTS
@@ -50,14 +50,26 @@ WITH_ATTRIBUTES = (
 
 def _type_rules() -> Iterator[Rule]:
     """One rule for all operators of the same types."""
-    kinds: dict[tuple[str, ...], list[str]] = {}
+    kinds: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for kind, pairs in MAP_TYPES.items():
-        kinds.setdefault(tuple(map(shown, pairs)), []).append(kind)
-    for types, row in kinds.items():
+        with_comparisons = map_types_of(kind, compares=True)
+        kinds.setdefault((tuple(map(shown, pairs)), tuple(map(shown, with_comparisons))), []).append(kind)
+    for (types, more), row in kinds.items():
         short = "-".join(type_name.replace("uint", "U").replace("int", "I").upper() for type_name in types)
         name = row[0] if " TO " in short else short
-        yield Rule(f"N-TYPE-{name}", tuple(row), OneOf(types, others=("float32", "int64")),
-                   "feature maps must be of type {limit}", seen.map_types, fix="quantize the model fully")  # fmt: skip
+        rule = Rule(f"N-TYPE-{name}", tuple(row), OneOf(types, others=("float32", "int64")),
+                    "feature maps must be of type {limit}", seen.map_types, fix="quantize the model fully")  # fmt: skip
+        yield rule if types == more else _with_comparisons(rule, more)
+
+
+def _with_comparisons(rule: Rule, types: tuple[str, ...]) -> Rule:
+    """The rule with further types on an NPU that has comparisons of its own."""
+    usual, more = rule.limit, OneOf(types, others=("float32", "int64"))
+
+    def limit_of(variant: Variant) -> Limit:
+        return more if family_of(variant.accelerator.product).compares else usual
+
+    return replace(rule, limit_of=limit_of, details=(f"Ethos-U85: {more}",))
 
 
 def _constants(says: str, *names: tuple[int, str]) -> tuple[str, Observe]:

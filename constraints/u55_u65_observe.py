@@ -246,8 +246,8 @@ def compared_symbols(view: OpView) -> Iterator[Observed]:
 
 
 def compared_scales(view: OpView) -> Iterator[Observed]:
-    """The larger scale of both operands."""
-    if any(tensor.quantization is not None for _, tensor in view.inputs):
+    """The larger scale of both operands; wider ones than of 8 bits are compared as they are stored."""
+    if all(tensor.dtype.bits == 8 for _, tensor in view.inputs):
         yield Observed("scale", max(_largest_scale(tensor) for _, tensor in view.inputs))
 
 

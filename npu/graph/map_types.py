@@ -21,7 +21,8 @@ def _same(*types: DType) -> tuple[MapTypes, ...]:
 INT8, PLAIN, SIGNED = _same(_I8), _same(_I8, _I16, _I32), _same(_I8, _I16)
 EIGHT_BITS, QUANTIZED, EVERY = _same(_I8, _U8), _same(_I8, _U8, _I16), _same(_I8, _U8, _I16, _I32)
 MOVED, LOGIC = _same(_I8, _U8, _I16, _I32, _BOOL), _same(_BOOL)
-COMPARED = ((_I8, _BOOL), (_U8, _BOOL))
+COMPARED, EQUATED_WORDS = ((_I8, _BOOL), (_U8, _BOOL)), ((_I32, _BOOL),)
+ORDERED_WORDS = ((_I16, _BOOL), *EQUATED_WORDS)
 ARG = ((_I8, _I32), (_U8, _I32), (_I8, _I64), (_U8, _I64))
 REQUANTIZED = (*((a, b) for a in (_I8, _U8) for b in (_I8, _U8, _I16)), *((a, b) for a in (_I16, _I32) for b in (_I8, _I16)))
 

@@ -63,6 +63,8 @@ class Operator:
     is_lut: bool = False
     npu: tuple[MapTypes, ...] = ()
     """Types of the feature maps that the NPU reads and writes, nothing if it has no lowering (see `npu.graph.map_types`)."""
+    npu_with_comparisons: tuple[MapTypes, ...] = ()
+    """Further types on an NPU with comparisons of its own."""
 
     @property
     def signature(self) -> OperandSchema | None:
@@ -180,16 +182,20 @@ OPS: tuple[Operator, ...] = (
              cells.bidirectional_lstm, macs=macs.recurrent(*range(1, 9), 16, *range(18, 26), 33, *range(40, 48))),
     Operator("CAST", 53, options.CastOptions, "ifm -> ofm", common.same),
     Operator("PRELU", 54, None, "ifm weights -> ofm", common.prelu, npu=map_types.QUANTIZED),
-    Operator("MAXIMUM", 55, options.MaximumMinimumOptions, "ifm ifm2 -> ofm", common.elementwise, npu=map_types.QUANTIZED),
+    Operator("MAXIMUM", 55, options.MaximumMinimumOptions, "ifm ifm2 -> ofm", common.elementwise, npu=map_types.EVERY),
     Operator("ARG_MAX", 56, options.ArgMaxOptions, "ifm axis:i32|i64 -> ofm", gathers.arg, npu=map_types.ARG),
-    Operator("MINIMUM", 57, options.MaximumMinimumOptions, "ifm ifm2 -> ofm", common.elementwise, npu=map_types.QUANTIZED),
-    Operator("LESS", 58, options.LessOptions, "ifm ifm2 -> ofm", common.elementwise, npu=map_types.COMPARED),
+    Operator("MINIMUM", 57, options.MaximumMinimumOptions, "ifm ifm2 -> ofm", common.elementwise, npu=map_types.EVERY),
+    Operator("LESS", 58, options.LessOptions, "ifm ifm2 -> ofm", common.elementwise, npu=map_types.COMPARED,
+             npu_with_comparisons=map_types.ORDERED_WORDS),
     Operator("NEG", 59, options.NegOptions, "ifm -> ofm", common.same, is_lut=True, npu=map_types.PLAIN),
     Operator("PADV2", 60, options.PadV2Options, "ifm paddings:i8|i16|i32|i64 value -> ofm", moves.pad,
              quantization=quantizations.padding_value, npu=map_types.MOVED),
-    Operator("GREATER", 61, options.GreaterOptions, "ifm ifm2 -> ofm", common.elementwise, npu=map_types.COMPARED),
-    Operator("GREATER_EQUAL", 62, options.GreaterEqualOptions, "ifm ifm2 -> ofm", common.elementwise, npu=map_types.COMPARED),
-    Operator("LESS_EQUAL", 63, options.LessEqualOptions, "ifm ifm2 -> ofm", common.elementwise, npu=map_types.COMPARED),
+    Operator("GREATER", 61, options.GreaterOptions, "ifm ifm2 -> ofm", common.elementwise, npu=map_types.COMPARED,
+             npu_with_comparisons=map_types.ORDERED_WORDS),
+    Operator("GREATER_EQUAL", 62, options.GreaterEqualOptions, "ifm ifm2 -> ofm", common.elementwise, npu=map_types.COMPARED,
+             npu_with_comparisons=map_types.ORDERED_WORDS),
+    Operator("LESS_EQUAL", 63, options.LessEqualOptions, "ifm ifm2 -> ofm", common.elementwise, npu=map_types.COMPARED,
+             npu_with_comparisons=map_types.ORDERED_WORDS),
     Operator("SELECT", 64, options.SelectOptions, "condition ifm ifm2 -> ofm", common.select, npu=map_types.MOVED),
     Operator("SLICE", 65, options.SliceOptions, "ifm begin:i32|i64 size:i32|i64 -> ofm", parts.slice_, npu=map_types.MOVED),
     Operator("SIN", 66, None, "ifm -> ofm", common.same),
@@ -200,8 +206,10 @@ OPS: tuple[Operator, ...] = (
     Operator("TILE", 69, options.TileOptions, "ifm multiples:i32|i64 -> ofm", moves.tile, npu=map_types.MOVED),
     Operator("EXPAND_DIMS", 70, options.ExpandDimsOptions, "ifm axis:i32|i64 -> ofm", moves.expand_dims,
              quantization=quantizations.first_input, cost=Cost.VIEW, npu=map_types.MOVED),
-    Operator("EQUAL", 71, options.EqualOptions, "ifm ifm2 -> ofm", common.elementwise, npu=map_types.COMPARED),
-    Operator("NOT_EQUAL", 72, options.NotEqualOptions, "ifm ifm2 -> ofm", common.elementwise, npu=map_types.COMPARED),
+    Operator("EQUAL", 71, options.EqualOptions, "ifm ifm2 -> ofm", common.elementwise, npu=map_types.COMPARED,
+             npu_with_comparisons=map_types.EQUATED_WORDS),
+    Operator("NOT_EQUAL", 72, options.NotEqualOptions, "ifm ifm2 -> ofm", common.elementwise, npu=map_types.COMPARED,
+             npu_with_comparisons=map_types.EQUATED_WORDS),
     Operator("LOG", 73, None, "ifm -> ofm", common.same, cost=Cost.TABLE, is_lut=True, npu=map_types.SIGNED),
     Operator("SUM", 74, options.ReducerOptions, "ifm axes:i32 -> ofm", gathers.reduction, npu=map_types.EIGHT_BITS),
     Operator("SQRT", 75, None, "ifm -> ofm", common.same, is_lut=True),
@@ -364,6 +372,11 @@ BY_NAME: dict[str, Operator] = {op.name: op for op in OPS}
 BY_CODE: dict[int, Operator] = {op.code: op for op in OPS}
 MAP_TYPES: Mapping[str, tuple[MapTypes, ...]] = {op.name: op.npu for op in sorted(OPS, key=lambda op: op.name) if op.npu}
 """What the compiler lowers, with the types of its feature maps."""
+
+
+def map_types_of(kind: str, *, compares: bool) -> tuple[MapTypes, ...]:
+    """The types of an operator that the compiler lowers, on an NPU with comparisons of its own or without."""
+    return MAP_TYPES[kind] + (BY_NAME[kind].npu_with_comparisons if compares else ())
 
 
 def inputs_with(role: Role, op: Op) -> tuple[int, ...]:

@@ -22,6 +22,8 @@ from npu.isa.operations import (
     Block,
     Convolution,
     DepthwiseConvolution,
+    Elementwise,
+    ElementwiseMode,
     KernelWindow,
     MapStorage,
     Operation,
@@ -255,6 +257,12 @@ class Family:
     def multiplies_maps(self) -> bool:
         """Whether a convolution can have its weights in IFM2."""
         return any(one.holds == "has_ifm2_weights" for one in self.kick_offs[Convolution].fields)
+
+    @property
+    def compares(self) -> bool:
+        """Whether an elementwise operation can compare numbers of any width."""
+        (mode,) = (one for one in self.kick_offs[Elementwise].fields if one.enum is ElementwiseMode)
+        return ElementwiseMode.CMP_EQ in mode.members()
 
     @property
     def finds_places(self) -> bool:

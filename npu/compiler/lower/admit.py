@@ -18,7 +18,7 @@ from npu.graph.dtype import DType
 from npu.graph.graph import ABSENT, Graph, Op, Tensor
 from npu.graph.map_types import PLAIN_NUMBERS, WEIGHT_TYPES, ZERO_POINTS, pair_of, shown, zero_points
 from npu.graph.operands import Mismatch, Operands, Role, count_defect
-from npu.graph.ops import BY_NAME, IN_PIECES, MAP_TYPES, Operator, inputs_with, is_matrix_of_weights
+from npu.graph.ops import BY_NAME, IN_PIECES, Operator, inputs_with, is_matrix_of_weights, map_types_of
 from npu.graph.permutation import is_permutation
 from npu.graph.progressions import MOST_PARTS, progressions
 from npu.graph.shapes.gathers import batch_dims
@@ -46,17 +46,20 @@ class LoweringError(CompileError):
         self.must = must
 
 
-def check_operator(graph: Graph, index: int, limit: OperandLimit | None, *, needs_options: bool) -> None:
-    """Raise LoweringError if operator `index` of `graph` contradicts itself or a limit of the hardware."""
+def check_operator(graph: Graph, index: int, limit: OperandLimit | None, *, needs_options: bool, compares: bool) -> None:
+    """Raise LoweringError if operator `index` of `graph` contradicts itself or a limit of the hardware.
+
+    `compares`: the hardware has comparisons of its own.
+    """
     op = graph.ops[index]
-    defect = _defect(graph, op, limit, needs_options=needs_options)
+    defect = _defect(graph, op, limit, needs_options=needs_options, compares=compares)
     if defect is not None:
         raise LoweringError(index, op, defect)
 
 
-def _defect(graph: Graph, op: Op, limit: OperandLimit | None, *, needs_options: bool) -> Defect:
+def _defect(graph: Graph, op: Op, limit: OperandLimit | None, *, needs_options: bool, compares: bool) -> Defect:
     row = BY_NAME[op.kind]
-    defect = _operand_defect(row, op, needs_options=needs_options) or _map_defect(graph, op)
+    defect = _operand_defect(row, op, needs_options=needs_options) or _map_defect(graph, op, compares=compares)
     defect = defect or _weight_defect(graph, op) or _parameter_defect(graph, op)
     if defect is not None:
         return defect
@@ -91,9 +94,9 @@ def _fits(op: Op, tensor: Tensor) -> bool:
     return all(1 <= extent <= _longest(op) for extent in tensor.shape)
 
 
-def _map_defect(graph: Graph, op: Op) -> Defect:
+def _map_defect(graph: Graph, op: Op, *, compares: bool) -> Defect:
     read, written = _inputs(graph, op, Role.FEATURE_MAP), [graph.tensors[index] for index in op.outputs]
-    taken = MAP_TYPES[op.kind]
+    taken = map_types_of(op.kind, compares=compares)
     if pair_of((tensor.dtype for tensor in read), (tensor.dtype for tensor in written)) not in taken:
         join = ", ".join(str(tensor.dtype) for tensor in (*read, *written))
         return f"feature maps must be of type {' or '.join(map(shown, taken))}, got {join}"
@@ -178,7 +181,9 @@ def of_few_parts(operands: Operands) -> Defect:
 
 
 def of_small_scales(operands: Operands) -> Defect:
-    """A comparison of values with scales below 1, as LiteRT's kernel demands."""
+    """A comparison of values with scales below 1, as LiteRT's kernel demands; of wider ones no scale counts."""
+    if operands.tensor(0).dtype.bits > 8:
+        return None
     scales = [0.0 if one.quantization is None else one.quantization.scale for one in map(operands.tensor, (0, 1))]
     return None if 0 < min(scales) <= max(scales) < 1 else f"scales must be above 0 and below 1, got {scales}"
 

@@ -1,4 +1,7 @@
-"""EQUAL, LESS and the like of 8-bit values: the sign of a difference that saturates, through a table of 256 entries."""
+"""EQUAL, LESS and the like.
+
+Of 8-bit values it is the sign of a difference that saturates, through a table of 256 entries; Ethos-U85 compares wider ones.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,22 @@ from npu.numerics.comparison import MOST_SYMBOLS, RELATIONS, on_one_scale
 from npu.numerics.comparison import symbols as symbols_of
 from npu.records import replace
 
+_MODES = {
+    "EQUAL": (ElementwiseMode.CMP_EQ, False),
+    "GREATER": (ElementwiseMode.CMP_GT, False),
+    "GREATER_EQUAL": (ElementwiseMode.CMP_GE, False),
+    "LESS": (ElementwiseMode.CMP_GT, True),
+    "LESS_EQUAL": (ElementwiseMode.CMP_GE, True),
+    "NOT_EQUAL": (ElementwiseMode.CMP_NE, False),
+}
+"""How each is said, and whether its operands change places."""
+
 
 def lower_comparison(builder: Builder, op: Op) -> None:
     """With a constant of one element one look-up, else a difference of stored values, or of what stands for them."""
+    if builder.tensor(op.inputs[0]).dtype.bits > 8:
+        _compare_words(builder, op)
+        return
     constants = [position for position, index in enumerate(op.inputs) if _is_number(builder, index)]
     if constants:
         _compare_with_number(builder, op, constants[-1])
@@ -34,6 +50,18 @@ def lower_comparison(builder: Builder, op: Op) -> None:
     finish = _finish(op, element, truth, element.minimum + half)
     difference = replace(plain(ElementwiseMode.SUB), uses_zero_points=False)
     combine(builder, difference, finish, builder.result(finish, is_raw=True), shape, (a, b))
+
+
+def _compare_words(builder: Builder, op: Op) -> None:
+    """Wider numbers as they are, by the hardware, where what is true is -1."""
+    mode, is_swapped = _MODES[op.kind]
+    shape, *operands = aligned(builder, op, uses_zero_points=False)
+    a, b = reversed(operands) if is_swapped else operands
+    y = builder.output(op.outputs[0])
+    minus = builder.temporary("minus one", y.shape, y.element)
+    finish = Finish(op.outputs[0], 0, 0, y.element.minimum, y.element.maximum, None, y.element)
+    combine(builder, plain(mode), finish, minus, shape, (a, b))
+    builder.elementwise(ElementwiseMode.SUB, minus, y, 0, is_reversed=True)
 
 
 def _is_number(builder: Builder, index: int) -> bool:

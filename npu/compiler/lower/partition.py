@@ -20,6 +20,7 @@ from npu.compiler.step_problems import StepEstimates
 from npu.errors import CompileError, ModelError
 from npu.graph.graph import Graph
 from npu.hardware.variant import Variant
+from npu.isa.families import family_of
 from npu.numerics.lstm_gates import LstmGates
 
 
@@ -42,11 +43,12 @@ def lower_partition(
     Raises LoweringError for an operator that cannot be lowered.
     """
     computed = [index for index in ops if index not in graph.unneeded]
+    compares = family_of(variant.accelerator.product).compares
     for index in computed:
         lowering = LOWERED.get(graph.ops[index].kind)
         if lowering is None:
             raise LoweringError(index, graph.ops[index], "must be one that the NPU can run, see LOWERED")
-        check_operator(graph, index, lowering.limit, needs_options=lowering.needs_options)
+        check_operator(graph, index, lowering.limit, needs_options=lowering.needs_options, compares=compares)
     graph, computed = with_upright_kernels(graph, computed)
     prices = table_prices(variant, saves_memory=saves_memory)
     fusions = find_fusions(graph, computed, largest_padding(variant)[0], prices, joins=joins)
