@@ -115,6 +115,7 @@ FAR_DILATED = Range(1, 1024)
 TAKEN_APART = "More than the hardware's 3 (strides) or 2 (dilations) take copies or several windows, at most 1024 of these."
 BIAS_TYPE = OneOf((DType.INT32, DType.INT64), others=(DType.INT16, DType.FLOAT32))
 CONSTANT = v0_1.CONSTANT
+COMPUTED_TOO = OneOf(("constant", "computed"), others=("absent",))
 PRESENT = Exactly("present", others=("absent",))
 EQUAL_PAIR = Predicate("equal", seen.equal, examples=(((8, 8), True), ((8, 9), False)))
 RESIZED = (
@@ -284,7 +285,14 @@ HARDWARE = (
     Rule("N-SS-1", ("STRIDED_SLICE",), CONSTANT,
          *_constants("begin, end and strides", (1, "begin"), (2, "end"), (3, "strides"))),
     Rule("N-SS-2", ("STRIDED_SLICE",), Range(1, 65535), "strides must each be {limit}", seen.strides),
-    Rule("N-GATHER-1", ("GATHER",), CONSTANT, *_constants("indices", (1, "indices"))),
+    Rule("N-GATHER-1", ("GATHER",), CONSTANT, *_constants("indices", (1, "indices")),
+         limit_of=lambda variant: COMPUTED_TOO if family_of(variant.accelerator.product).gathers else CONSTANT,
+         details=("Ethos-U85: constant or computed",)),
+    Rule("N-GATHER-5", ("GATHER",), Exactly(1, others=(2,)),
+         "elements of dimensions between the common ones and the axis of computed indices must be {limit}",
+         seen.gathered_between, fix="transpose the input so that the axis comes first"),
+    Rule("N-GATHER-6", ("GATHER",), Exactly(DType.INT32, others=(DType.INT64,)), "computed indices must be of type {limit}",
+         seen.computed_indices_type),
     Rule("N-GATHER-2", ("GATHER",),
          Predicate("from 0 to below the extent of the axis", lambda value: 0 <= value[0] < value[1],
                    examples=(((-1, 8), False), ((0, 8), True), ((7, 8), True), ((8, 8), False))),

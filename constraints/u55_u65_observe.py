@@ -479,10 +479,25 @@ def indices_within(view: OpView) -> Iterator[Observed]:
 
 
 def common_dimensions(view: OpView) -> Iterator[Observed]:
-    """Batch dimensions of a GATHER."""
+    """Batch dimensions of a GATHER of constant indices."""
     indices = view.input(1)
-    if indices is not None:
+    if indices is not None and indices.is_constant:
         yield Observed("batch dimensions", batch_dims(view.attribute("batch_dims") or 0, indices.shape))
+
+
+def computed_indices_type(view: OpView) -> Iterator[Observed]:
+    """That of indices that are computed."""
+    indices = view.input(1)
+    if indices is not None and not indices.is_constant:
+        yield Observed("indices", indices.dtype)
+
+
+def gathered_between(view: OpView) -> Iterator[Observed]:
+    """Elements of the dimensions of a GATHER of computed indices that lie in front of its axis and are not those of indices."""
+    ifm, indices, axis = view.ifm, view.input(1), view.attribute("axis") or 0
+    if ifm is not None and indices is not None and not indices.is_constant and -len(ifm.shape) <= axis < len(ifm.shape):
+        batch = batch_dims(view.attribute("batch_dims") or 0, indices.shape)
+        yield Observed("between", math.prod(ifm.shape[max(batch, 0) : axis % len(ifm.shape)]))
 
 
 def gathered_parts(view: OpView) -> Iterator[Observed]:

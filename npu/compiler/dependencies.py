@@ -211,11 +211,12 @@ def _conflict(first: Sequence[Access], second: Sequence[Access]) -> bool:
 
 
 def _dma_accesses(dma: Dma) -> tuple[Access, ...]:
-    """Both sides of a transfer; a strided side covers its skipped bytes too."""
-    row, plane = dma.length_bytes + max(dma.row_skip_bytes, 0), max(dma.plane_skip_bytes, 0)
-    length = dma.planes * (dma.rows * row + plane)
-    sides = ((dma.source, False), (dma.destination, True))
-    return tuple(Access(side.region, side.address, side.address + length, is_write) for side, is_write in sides)
+    """Both sides of a transfer, and its indices; a strided side covers its skipped bytes too."""
+    sides = (
+        Access(dma.source.region, *dma.span(dma.source), is_write=False),
+        Access(dma.destination.region, *dma.span(dma.destination), is_write=True),
+    )
+    return sides if dma.indices is None else (*sides, Access(dma.indices.region, *dma.index_span, is_write=False))
 
 
 def _table_accesses(operation: KernelOperation, shram: Shram) -> tuple[Access, ...]:

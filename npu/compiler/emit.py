@@ -15,6 +15,7 @@ from npu.compiler.dependencies import insert_waits
 from npu.compiler.ir import (
     ConvolutionStep,
     ElementwiseStep,
+    GatherStep,
     PoolingStep,
     ProductStep,
     ResizeStep,
@@ -42,7 +43,9 @@ from npu.isa.operations import (
     Convolution,
     DepthwiseConvolution,
     Dma,
+    DmaIndices,
     DmaSide,
+    DmaStride,
     Elementwise,
     FeatureMap,
     KernelOptions,
@@ -108,9 +111,12 @@ def emit_operations(jobs: Sequence[Job], addresses: Addresses, constants: Consta
             order.append(copy if chosen is None else chosen(copy, None))
             sources.append(source)
         place = copied.place_of(job.constants, event) if job.constants is not None else None
-        kernel = _kernel(job, layouts[index], slots[index], place, maps)
         job_of[len(order)] = job
-        order.append(kernel if chosen is None else chosen(kernel, job.choice.ublock))
+        if isinstance(job.step, GatherStep):
+            order.append(_gather(job.step, maps))
+        else:
+            kernel = _kernel(job, layouts[index], slots[index], place, maps)
+            order.append(kernel if chosen is None else chosen(kernel, job.choice.ublock))
         sources.append(job.step.source)
     operations, sources = insert_waits(with_chains(order, job_of, variant), sources, variant)
     return [*operations, Stop()], [*sources, NO_SOURCE]
@@ -178,14 +184,20 @@ class _Maps:
         self._held: dict[str, FeatureMap] = {}
         """By the operand whose registers hold it."""
 
+    def at(self, view: View) -> RegionOffset:
+        """Where a view begins that lies as NHWC does."""
+        place = self._place(view.storage)
+        return RegionOffset(place.region, place.offset + view.start * view.element.bytes)
+
+    def _place(self, storage: Storage) -> RegionOffset:
+        if storage.data is None:
+            return self._addresses.places[buffer_of(storage)]
+        return RegionOffset(Region.CONSTANTS, self._constants.add(np.ascontiguousarray(storage.data).tobytes()))
+
     def of(self, operand: str, view: View, shape: MapShape | None = None, channel: int = 0) -> FeatureMap:
         """The map of an operand of the next kernel."""
-        storage = view.storage
-        if storage.data is not None:
-            address = self._constants.add(np.ascontiguousarray(storage.data).tobytes())
-            place, layout = RegionOffset(Region.CONSTANTS, address), Layout.NHWC
-        else:
-            place, layout = self._addresses.places[buffer_of(storage)], self._addresses.layouts[storage]
+        storage, place = view.storage, self._place(view.storage)
+        layout = Layout.NHWC if storage.data is not None else self._addresses.layouts[storage]
         made = feature_map(view, layout, place.region, place.offset, shape, channel, self._held.get(operand))
         self._held[operand] = made
         return made
@@ -285,6 +297,24 @@ def _elementwise(step: ElementwiseStep, common: dict[str, Any], maps: _Maps) -> 
 def _product(step: ProductStep, common: dict[str, Any], maps: _Maps) -> Convolution:
     ifm, ifm2 = maps.of("ifm", step.ifm), maps.of("ifm2", step.ifm2)
     return Convolution(ifm=ifm, ifm2=ifm2, kernel=KernelWindow(), weights=(), scales=(), **common)
+
+
+def _gather(step: GatherStep, maps: _Maps) -> Dma:
+    """A row of the transfer for every column, a plane for every row."""
+    planes, rows, depth = step.ofm.shape
+    stride = DmaStride.PLANES if planes > 1 else DmaStride.ROWS
+
+    def side(view: View) -> DmaSide:
+        place, (plane_step, row_step), size = maps.at(view), view.pitches, view.element.bytes
+        return DmaSide(place.region, place.offset, stride, steps=(row_step * size, plane_step * size if planes > 1 else 0))
+
+    place = maps.at(step.ifm2)
+    skip = (step.ifm2.pitches[0] - rows) * step.ifm2.element.bytes if planes > 1 else 0
+    indices = DmaIndices(place.region, place.offset, step.ifm.shape[1] - 1, skip, is_of_destination=False)
+    length = depth * step.ofm.element.bytes
+    return Dma(
+        source=side(step.ifm), destination=side(step.ofm), length_bytes=length, rows=rows, planes=planes, indices=indices
+    )
 
 
 def _transposed(step: TransposeStep, job: Job, common: dict[str, Any], maps: _Maps) -> Pooling:

@@ -139,7 +139,7 @@ class Step:
     `minimum` and `maximum` clamp in the quantized domain of the OFM (a 32-bit OFM without forced clip range has no clamp and
     no zero point). `lut` is the table's bytes as uint8 (256, 1024 or 2048) or None. `scale` None means per-channel records, or
     an average pooling that divides by its own element count. `function` other than None is "tanh" or "sigmoid" of the int16
-    hardware tables.
+    hardware tables. `ifm2` is the second input of those that have one.
     """
 
     source: int
@@ -147,6 +147,7 @@ class Step:
     ofm: View
     minimum: int
     maximum: int
+    ifm2: View | None = None
     scale: Scale | None = None
     rounding: Rounding = Rounding.DOUBLE
     lut: npt.NDArray[np.uint8] | None = None
@@ -218,7 +219,6 @@ class ElementwiseStep(Step):
     """
 
     mode: ElementwiseMode
-    ifm2: View | None = None
     scalar: int | None = None
     scalar_zero_point: int = 0
     is_reversed: bool = False
@@ -231,6 +231,16 @@ class ElementwiseStep(Step):
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ProductStep(Step):
     """A product of matrices: channel o of an element is the sum of its channels times those of column o of `ifm2`, one row."""
+
+    ifm2: View
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class GatherStep(Step):
+    """A transfer: column i of a row of the OFM is the column of that row of the IFM which number i of that row of `ifm2` names.
+
+    The numbers are int32, one channel. All maps lie as NHWC does.
+    """
 
     ifm2: View
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from npu.compiler.ir import ElementwiseStep, PoolingStep, ProductStep, Step, Storage, View
+from npu.compiler.ir import ElementwiseStep, GatherStep, PoolingStep, Step, Storage, View
 from npu.isa.operations import FeatureMap, Layout, PoolingMode
 from npu.isa.rules import ALIGNMENT_BYTES
 from npu.layouts import BRICK_DEPTH, MapShape, dense_steps, element_offset
@@ -20,9 +20,7 @@ memory of the NPU's own, where every 16 bytes of NHWC output are a burst that wa
 
 def views(step: Step) -> tuple[View, ...]:
     """Every view that a step reads or writes, inputs first."""
-    if isinstance(step, ElementwiseStep | ProductStep) and step.ifm2 is not None:
-        return step.ifm, step.ifm2, step.ofm
-    return step.ifm, step.ofm
+    return (step.ifm, step.ofm) if step.ifm2 is None else (step.ifm, step.ifm2, step.ofm)
 
 
 def reads(step: Step) -> tuple[View, ...]:
@@ -41,7 +39,7 @@ def choose_layouts(steps: Iterable[Step], far: Collection[Storage] = ()) -> dict
         used = views(step)
         for view in used:
             storage = view.storage
-            if is_allowed.setdefault(storage, True) and not _allows_bricks(view):
+            if is_allowed.setdefault(storage, True) and (not _allows_bricks(view) or isinstance(step, GatherStep)):
                 is_allowed[storage] = False
         if _scales_operands(step):
             scaled.update(view.storage for view in used[:-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from npu.compiler.ir import ElementwiseStep, PoolingStep, ProductStep, Step, Storage, View
+from npu.compiler.ir import PoolingStep, Step, Storage, View
 from npu.compiler.layout import views
 from npu.isa.operations import IDENTITY, PoolingMode, Rounding
 from npu.records import replace
@@ -40,9 +40,8 @@ def on_copy(step: Step, storage: Storage, near: Storage) -> Step:
     def there(view: View) -> View:
         return replace(view, storage=near) if view.storage is storage else view
 
-    if isinstance(step, ElementwiseStep | ProductStep) and step.ifm2 is not None:
-        return replace(step, ifm=there(step.ifm), ifm2=there(step.ifm2), ofm=there(step.ofm))
-    return replace(step, ifm=there(step.ifm), ofm=there(step.ofm))
+    ifm2 = None if step.ifm2 is None else there(step.ifm2)
+    return replace(step, ifm=there(step.ifm), ifm2=ifm2, ofm=there(step.ofm))
 
 
 def touches(step: Step, storage: Storage) -> bool:

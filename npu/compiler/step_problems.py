@@ -10,6 +10,7 @@ from npu.compiler.block_estimate import BlockProblem, SecondInput
 from npu.compiler.ir import (
     ConvolutionStep,
     ElementwiseStep,
+    GatherStep,
     PoolingStep,
     ProductStep,
     ResizeStep,
@@ -95,7 +96,7 @@ def _facts(
     finds_places = isinstance(step, PoolingStep) and step.mode is PoolingMode.ARGMAX_X
     is_wide = finds_places or (ifm.element.bits == 16 and not is_average_or_max)
     accumulator = AccumulatorFormat.INT40 if is_wide else AccumulatorFormat.INT32
-    other, ifm2 = step.ifm2 if isinstance(step, ElementwiseStep | ProductStep) else None, None
+    other, ifm2 = None if isinstance(step, GatherStep) else step.ifm2, None
     if other is not None:
         memory = "constants" if other.storage.data is not None else "arena" if is_far(other.storage) else "cache"
         ifm2 = SecondInput(other.shape, memory, layouts[other.storage] is Layout.NHCWB16)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, ProductStep, Step, Storage, View, WindowStep
+from npu.compiler.ir import ConvolutionStep, ElementwiseStep, PoolingStep, Step, Storage, View, WindowStep
 from npu.compiler.kernels.cascades import CHAIN, MOST_CHAINS, MOST_STEPS, list_chains
 from npu.compiler.kernels.live_maps import BUFFER
 from npu.compiler.kernels.stripes import MAP, STEP
@@ -51,9 +51,8 @@ class StepTables:
         if isinstance(step, WindowStep):
             kernel = step.kernel
             window = (1, window[1], kernel.stride_y, step.padding.top, kernel.dilated_height, step.upscaling)
-        ifm2 = step.ifm2 if isinstance(step, ElementwiseStep | ProductStep) else None
         weights = step.weights.values.size if isinstance(step, ConvolutionStep) else 0
-        views = (_NO_VIEW if view is None else self._view(view, step.ofm) for view in (step.ifm, ifm2, step.ofm))
+        views = (_NO_VIEW if view is None else self._view(view, step.ofm) for view in (step.ifm, step.ifm2, step.ofm))
         return *window, is_divisible(step), step.ofm.shape[1] * step.ofm.shape[2], weights, *views
 
     def _view(self, view: View, ofm: View) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from npu.compiler.ir import (
     ConvolutionStep,
     ElementwiseStep,
+    GatherStep,
     PoolingStep,
     ProductStep,
     ResizeStep,
@@ -138,11 +139,9 @@ def _job(job: Job) -> str:
 
 def _step(step: Step, names: dict[Storage, str]) -> str:
     operands = [_view(step.ifm, names)]
-    if isinstance(step, ProductStep):
+    if step.ifm2 is not None:
         operands.append(_view(step.ifm2, names))
     if isinstance(step, ElementwiseStep):
-        if step.ifm2 is not None:
-            operands.append(_view(step.ifm2, names))
         if step.scalar is not None:
             operands.append(f"{step.scalar} zero point {step.scalar_zero_point}")
         if step.is_reversed:
@@ -154,8 +153,8 @@ def _step(step: Step, names: dict[Storage, str]) -> str:
 def _kind(step: Step) -> str:
     if isinstance(step, ConvolutionStep):
         return "depthwise" if step.is_depthwise else "conv"
-    if isinstance(step, ProductStep | TransposeStep):
-        return "product" if isinstance(step, ProductStep) else "transpose"
+    if isinstance(step, ProductStep | TransposeStep | GatherStep):
+        return type(step).__name__.removesuffix("Step").lower()
     if isinstance(step, ResizeStep):
         return f"{step.mode.name.lower()}_resize"
     assert isinstance(step, PoolingStep | ElementwiseStep)

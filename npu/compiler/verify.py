@@ -12,6 +12,7 @@ from operator import is_
 from npu.compiler.ir import (
     ConvolutionStep,
     ElementwiseStep,
+    GatherStep,
     PoolingStep,
     ProductStep,
     Program,
@@ -120,6 +121,8 @@ def _step(step: Step, written: set[Storage]) -> Iterator[str]:
         yield from _resize(step)
     if isinstance(step, ProductStep):
         yield from _product(step)
+    if isinstance(step, GatherStep):
+        yield from _gather(step)
     if isinstance(step, TransposeStep):
         height, width, depth = step.ifm.shape
         if step.ofm.shape != (height, depth, width):
@@ -177,6 +180,13 @@ def _product(step: ProductStep) -> Iterator[str]:
         yield f"IFM must have the rows and columns of the OFM {step.ofm.shape[:2]}, got {step.ifm.shape[:2]}"
     if step.ifm2.shape != (needed := (1, step.ofm.shape[2], step.ifm.shape[2])):
         yield f"IFM2 must have the extent {needed}, got {step.ifm2.shape}"
+
+
+def _gather(step: GatherStep) -> Iterator[str]:
+    rows, columns, depth = step.ofm.shape
+    if (step.ifm.shape[0], step.ifm.shape[2]) != (rows, depth) or step.ifm2.shape != (rows, columns, 1):
+        needed = f"IFM must have {rows} rows of {depth} channels, IFM2 {columns} numbers for each"
+        yield f"{needed}, got {step.ifm.shape} and {step.ifm2.shape}"
 
 
 def _resize(step: ResizeStep) -> Iterator[str]:

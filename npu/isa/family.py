@@ -265,6 +265,11 @@ class Family:
         return ElementwiseMode.CMP_EQ in mode.members()
 
     @property
+    def gathers(self) -> bool:
+        """Whether other data can number the rows of a transfer."""
+        return any(one.holds == "indices.address" for command in self.commands for one in command.fields)
+
+    @property
     def finds_places(self) -> bool:
         """Whether a pooling can say where the largest element of its window is."""
         (mode,) = (one for one in self.kick_offs[Pooling].fields if one.enum is PoolingMode)

@@ -28,8 +28,8 @@ from npu.isa.rules import MAX_EXTENT
 MAX_RANK = 6
 WITH_SYMMETRIC_WEIGHTS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"})
 """Products of which the reference kernels know no zero points of int8 weights."""
-MAY_BE_COMPUTED = frozenset({("TRANSPOSE_CONV", "shape")})
-"""Parameters that the declared output says, too, as tflite-micro's kernel takes it."""
+MAY_BE_COMPUTED = frozenset({("GATHER", "indices"), ("TRANSPOSE_CONV", "shape")})
+"""Parameters that some NPU reads at run time, or that the declared output says, too, as tflite-micro's kernel takes it."""
 _BIAS_TYPES = (DType.INT32, DType.INT64)
 _PARAMETER_TYPES = (DType.INT32, DType.INT64)
 
@@ -172,7 +172,9 @@ def forwards(operands: Operands) -> Defect:
 
 
 def of_few_parts(operands: Operands) -> Defect:
-    """A GATHER whose indices are the same for all of the input, and few evenly spaced parts."""
+    """A GATHER whose indices are computed, or the same for all of the input and few evenly spaced parts."""
+    if operands.numbers(1) is None:
+        return None
     batch, indices = batch_dims(operands.options.batch_dims, operands.shape(1)), operands.numbers(1) or []
     if batch != 0:
         return f"batch dimensions must be 0, got {batch}"

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from npu.compiler.ir import (
     ConvolutionStep,
     ElementwiseStep,
+    GatherStep,
     PoolingStep,
     ProductStep,
     Program,
@@ -399,6 +400,10 @@ class Builder:
         """A copy of raw values whose columns and channels change places."""
         ends = self._ends(replace(ifm, zero_point=0), replace(ofm, zero_point=0), None)
         self.emit(TransposeStep(**ends, scale=IDENTITY, rounding=Rounding.NATURAL))
+
+    def gather(self, ifm: View, ifm2: View, ofm: View) -> None:
+        """The columns of each row of a map that numbers name."""
+        self.emit(GatherStep(**self._ends(ifm, ofm, None), ifm2=ifm2, scale=IDENTITY))
 
     @property
     def family(self) -> Family:

@@ -414,6 +414,8 @@ def is_strided_view(graph: Graph, op: Op) -> bool:
 
 def _gathered_steps(graph: Graph, op: Op) -> list[int]:
     """Elements from one to the next that a GATHER of evenly spaced indices takes, along every axis; none of other indices."""
+    if graph.tensors[op.inputs[1]].data is None:
+        return []
     axis, indices = gathered(graph, op)
     first, *others = progressions(indices, 2)
     return [] if others else [first.step if at == axis else 1 for at in range(len(graph.tensors[op.inputs[0]].shape))]

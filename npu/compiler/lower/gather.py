@@ -1,5 +1,7 @@
 """GATHER of constant indices: evenly spaced ones are a slice, others one strided copy for each evenly spaced part of them.
 
+Computed ones number the rows of a transfer of Ethos-U85.
+
 Copies that are no slices of channels move single elements along the last axis. A convolution with one weight of 1 for every
 output channel may take less there, and where few elements lie behind the axis; it takes indices in any order.
 """
@@ -14,8 +16,11 @@ from npu.compiler.ir import View
 from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.geometry import crop, fold_shape, gathered, laid_out, spread
 from npu.compiler.lower.memory import select_channels, take
+from npu.graph.attributes import GatherOptions
+from npu.graph.dtype import DType
 from npu.graph.graph import Op
 from npu.graph.progressions import Progression, progressions
+from npu.graph.shapes.gathers import batch_dims
 from npu.records import dataclass
 
 _MOST_CHANNELS = 512
@@ -45,13 +50,35 @@ class _Gather:
 
 
 def lower_gather(builder: Builder, op: Op) -> None:
-    """GATHER: the elements at constant indices of an axis."""
+    """GATHER: the elements at constant indices of an axis, or at computed ones where transfers can be told them."""
+    if builder.tensor(op.inputs[1]).data is None:
+        _gather_computed(builder, op)
+        return
     axis, indices = gathered(builder.graph, op)
     shape, parts = builder.tensor(op.inputs[0]).shape, progressions(indices)
     if len(parts) == 1:
         _take_evenly(builder, op, axis, parts[0])
     else:
         builder.make_cheapest(list(_ways(builder, _Gather(op.inputs[0], op.outputs[0], shape, axis, indices, parts))))
+
+
+def _gather_computed(builder: Builder, op: Op) -> None:
+    """A row for every index, a plane for every element of the dimensions that input and indices have in common."""
+    if not builder.family.gathers:
+        raise builder.error(op, "indices must be constant")
+    source, numbers = (builder.tensor(index) for index in op.inputs)
+    options = op.attributes or GatherOptions()
+    assert isinstance(options, GatherOptions)
+    axis, batch = options.axis % len(source.shape), batch_dims(options.batch_dims, numbers.shape)
+    between = source.shape[batch:axis]
+    if numbers.dtype is not DType.INT32 or math.prod(between) != 1:
+        needed = "computed indices must be int32, and the axis behind the common dimensions"
+        raise builder.error(op, f"{needed}, got {numbers.dtype} and {list(between)} between")
+    planes, extent, inner = math.prod(source.shape[:axis]), source.shape[axis], math.prod(source.shape[axis + 1 :])
+    count = math.prod(numbers.shape[batch:])
+    with builder.output_as(op.outputs[0], (planes, count, inner)) as target:
+        table = builder.reshaped(builder.input(op.inputs[0]), (planes, extent, inner))
+        builder.gather(table, builder.reshaped(builder.input(op.inputs[1]), (planes, count, 1)), target)
 
 
 def _take_evenly(builder: Builder, op: Op, axis: int, part: Progression) -> None:
