@@ -247,7 +247,7 @@ def compared_symbols(view: OpView) -> Iterator[Observed]:
 
 def compared_scales(view: OpView) -> Iterator[Observed]:
     """The larger scale of both operands; wider ones than of 8 bits are compared as they are stored."""
-    if all(tensor.dtype.bits == 8 for _, tensor in view.inputs):
+    if view.inputs and all(tensor.dtype.bits == 8 for _, tensor in view.inputs):
         yield Observed("scale", max(_largest_scale(tensor) for _, tensor in view.inputs))
 
 
@@ -255,6 +255,15 @@ def _values_of(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
     """All values of its type, ascending."""
     limits = np.iinfo(tensor.dtype.numpy)
     return np.arange(limits.min, limits.max + 1)
+
+
+def reversed_axes(view: OpView) -> Iterator[Observed]:
+    """How many constant axes of a REVERSE_V2 have more than one element."""
+    ifm, axes = view.ifm, view.input(1)
+    if ifm is not None and axes is not None and axes.data is not None:
+        rank = len(ifm.shape)
+        named = {int(axis) % rank for axis in axes.data.reshape(-1)} if rank else set[int]()
+        yield Observed("axes", sum(ifm.shape[axis] > 1 for axis in named))
 
 
 def condition_type(view: OpView) -> Iterator[Observed]:

@@ -292,6 +292,25 @@ def fill_15_checked(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12,
     self.__post_init__()
 
 
+def fill_16(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15):
+    put_0(self, f0)
+    put_1(self, f1)
+    put_2(self, f2)
+    put_3(self, f3)
+    put_4(self, f4)
+    put_5(self, f5)
+    put_6(self, f6)
+    put_7(self, f7)
+    put_8(self, f8)
+    put_9(self, f9)
+    put_10(self, f10)
+    put_11(self, f11)
+    put_12(self, f12)
+    put_13(self, f13)
+    put_14(self, f14)
+    put_15(self, f15)
+
+
 def fill_17(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16):
     put_0(self, f0)
     put_1(self, f1)

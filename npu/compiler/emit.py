@@ -19,6 +19,7 @@ from npu.compiler.ir import (
     PoolingStep,
     ProductStep,
     ResizeStep,
+    ReverseStep,
     Step,
     Storage,
     TransposeStep,
@@ -51,6 +52,7 @@ from npu.isa.operations import (
     KernelOptions,
     KernelWindow,
     Layout,
+    OfmReverse,
     OfmTranspose,
     Operation,
     Pooling,
@@ -237,8 +239,8 @@ def _kernel(
         return _resizing(step, common, maps)
     if isinstance(step, ProductStep):
         return _product(step, common, maps)
-    if isinstance(step, TransposeStep):
-        return _transposed(step, job, common, maps)
+    if isinstance(step, TransposeStep | ReverseStep):
+        return _placed_otherwise(step, job, common, maps)
     assert isinstance(step, WindowStep)
     offset = job.channel if step.ifm.shape[2] == step.ofm.shape[2] and not _mixes_channels(step) else 0
     depth = job.depth if not _mixes_channels(step) else step.ifm.shape[2]
@@ -317,12 +319,15 @@ def _gather(step: GatherStep, maps: _Maps) -> Dma:
     )
 
 
-def _transposed(step: TransposeStep, job: Job, common: dict[str, Any], maps: _Maps) -> Pooling:
+def _placed_otherwise(step: TransposeStep | ReverseStep, job: Job, common: dict[str, Any], maps: _Maps) -> Pooling:
     """The OFM has the extent of what is computed; its tiles and strides are those of what is stored."""
     assert job.choice.ublock is not None
     ifm = maps.of("ifm", step.ifm)
     common["ofm"] = replace(common["ofm"], height=ifm.height, width=ifm.width, depth=ifm.depth)
-    options = KernelOptions(job.choice.ublock, transpose=OfmTranspose.HCW)
+    if isinstance(step, TransposeStep):
+        options = KernelOptions(job.choice.ublock, transpose=OfmTranspose.HCW)
+    else:
+        options = KernelOptions(job.choice.ublock, reverse=OfmReverse.W)
     return Pooling(mode=PoolingMode.SUM, ifm=ifm, kernel=KernelWindow(), options=options, **common)
 
 

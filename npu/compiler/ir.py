@@ -251,6 +251,11 @@ class TransposeStep(Step):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ReverseStep(Step):
+    """A copy whose columns are stored from the last one on."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ResizeStep(Step):
     """A resize: the places of the rows and columns of the OFM are counted in the IFM, beyond whose ends its ends go on."""
 

@@ -14,6 +14,7 @@ from npu.compiler.ir import (
     PoolingStep,
     ProductStep,
     ResizeStep,
+    ReverseStep,
     Step,
     Storage,
     TransposeStep,
@@ -87,8 +88,8 @@ def _facts(
             is_average_or_max = work is not Work.REDUCE_SUM
     elif isinstance(step, ProductStep):
         work = Work.PRODUCT
-    elif isinstance(step, TransposeStep):
-        work, is_average_or_max = Work.TRANSPOSE, True
+    elif isinstance(step, TransposeStep | ReverseStep):
+        work, is_average_or_max = Work.TRANSPOSE if isinstance(step, TransposeStep) else POOLS[PoolingMode.SUM], True
     column_step, ifm_plane = (1, 1), None
     if isinstance(step, ResizeStep):
         work, column_step, ifm_plane = Work.RESIZE, (step.x.step, step.x.scale), ifm.shape[:2]

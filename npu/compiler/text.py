@@ -15,6 +15,7 @@ from npu.compiler.ir import (
     PoolingStep,
     ProductStep,
     ResizeStep,
+    ReverseStep,
     Step,
     Storage,
     TransposeStep,
@@ -153,7 +154,7 @@ def _step(step: Step, names: dict[Storage, str]) -> str:
 def _kind(step: Step) -> str:
     if isinstance(step, ConvolutionStep):
         return "depthwise" if step.is_depthwise else "conv"
-    if isinstance(step, ProductStep | TransposeStep | GatherStep):
+    if isinstance(step, ProductStep | TransposeStep | ReverseStep | GatherStep):
         return type(step).__name__.removesuffix("Step").lower()
     if isinstance(step, ResizeStep):
         return f"{step.mode.name.lower()}_resize"

@@ -17,6 +17,7 @@ from npu.compiler.ir import (
     ProductStep,
     Program,
     ResizeStep,
+    ReverseStep,
     Step,
     Storage,
     TransposeStep,
@@ -123,6 +124,8 @@ def _step(step: Step, written: set[Storage]) -> Iterator[str]:
         yield from _product(step)
     if isinstance(step, GatherStep):
         yield from _gather(step)
+    if isinstance(step, ReverseStep) and step.ofm.shape != step.ifm.shape:
+        yield f"OFM must have the extent {step.ifm.shape}, got {step.ofm.shape}"
     if isinstance(step, TransposeStep):
         height, width, depth = step.ifm.shape
         if step.ofm.shape != (height, depth, width):

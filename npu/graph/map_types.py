@@ -20,6 +20,7 @@ def _same(*types: DType) -> tuple[MapTypes, ...]:
 
 INT8, PLAIN, SIGNED = _same(_I8), _same(_I8, _I16, _I32), _same(_I8, _I16)
 EIGHT_BITS, QUANTIZED, EVERY = _same(_I8, _U8), _same(_I8, _U8, _I16), _same(_I8, _U8, _I16, _I32)
+REVERSED = _same(_I8, _U8, _I16, _BOOL)
 MOVED, LOGIC = _same(_I8, _U8, _I16, _I32, _BOOL), _same(_BOOL)
 COMPARED, EQUATED_WORDS = ((_I8, _BOOL), (_U8, _BOOL)), ((_I32, _BOOL),)
 ORDERED_WORDS = ((_I16, _BOOL), *EQUATED_WORDS)

@@ -251,7 +251,7 @@ OPS: tuple[Operator, ...] = (
              npu=map_types.EVERY),
     Operator("UNIQUE", 103, options.UniqueOptions, "ifm -> ofm indices", common.unknown),
     Operator("CEIL", 104, None, "ifm -> ofm", common.same),
-    Operator("REVERSE_V2", 105, options.ReverseV2Options, "ifm axes -> ofm", moves.reverse),
+    Operator("REVERSE_V2", 105, options.ReverseV2Options, "ifm axes:i32 -> ofm", moves.reverse, npu=map_types.REVERSED),
     Operator("ADD_N", 106, options.AddNOptions, "ifm* -> ofm", common.alike),
     Operator("GATHER_ND", 107, options.GatherNdOptions, "ifm indices -> ofm", gathers.gather_nd),
     Operator("COS", 108, options.CosOptions, "ifm -> ofm", common.same),
@@ -411,7 +411,7 @@ def code_of_kind(kind: str) -> int:
 MOVES = frozenset({
     "CONCATENATION", "SPLIT", "SPLIT_V", "PACK", "UNPACK", "SLICE", "STRIDED_SLICE", "PAD", "PADV2", "MIRROR_PAD", "TRANSPOSE",
     "TILE", "DEPTH_TO_SPACE", "SPACE_TO_DEPTH", "RESIZE_NEAREST_NEIGHBOR", "GATHER", "BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND",
-    "QUANTIZE", "READ_VARIABLE", "ASSIGN_VARIABLE",
+    "REVERSE_V2", "QUANTIZE", "READ_VARIABLE", "ASSIGN_VARIABLE",
 })  # fmt: skip
 """Operators that a compiler makes of copies, or of addresses and paddings of their neighbours."""
 

@@ -148,8 +148,8 @@ def test_the_sum_of_depthwise_weights_cannot_reach_its_limit() -> None:
     assert limit.accepts(4096 * 128)
 
 
-UNREACHED = {"V-DW-7"}
-"""Limits with no edge that an accepted model can have: other limits keep all models far inside."""
+UNREACHED = {"N-GATHER-5", "N-GATHER-6", "V-DW-7"}
+"""Limits with no edge that an accepted model can have: other limits keep all models far inside, or are Ethos-U85's alone."""
 
 
 def test_every_limit_is_run_at_an_edge_at_least_once() -> None:

@@ -203,6 +203,11 @@ def compared(extent: int) -> Model:
     return ops.op_model("REDUCE_MAX", [ifm, axes], [ofm], options.ReducerOptions(True))
 
 
+def reversed_along(axes: tuple[int, ...] = (0,), *, fixed: bool = True) -> Model:
+    table = ops.constant(axes) if fixed else replace(ops.constant(axes), data=None)
+    return ops.op_model("REVERSE_V2", [ops.tensor(MAP), table], [ops.tensor(MAP)], options.ReverseV2Options())
+
+
 def tiled(*, fixed: bool = True) -> Model:
     table = ops.constant((1, 2, 1, 3)) if fixed else replace(ops.constant((1, 2, 1, 3)), data=None)
     return ops.op_model("TILE", [ops.tensor(MAP), table], [ops.tensor((1, 16, 8, 12))], options.TileOptions())
@@ -322,6 +327,7 @@ MINIMAL = {
     "RSQRT": ops.unary("RSQRT"),
     "SQUARED_DIFFERENCE": ops.binary("SQUARED_DIFFERENCE"),
     "SUM": mean(kind="SUM"),
+    "REVERSE_V2": reversed_along(),
     "TILE": tiled(),
     "ABS": ops.unary("ABS"),
     "DEPTH_TO_SPACE": ops.op_model(
@@ -475,6 +481,8 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-GATHER-2": lambda v: gathered((v[0],), (1, v[1], 4)),
     "N-GATHER-3": lambda v: gathered(((0, 4),), batch=v),
     "N-GATHER-4": gathered_in_parts,
+    "N-GATHER-5": lambda v: gathered(((1, 2),), (1, v, 4), 2, fixed=False, batch=1),
+    "N-GATHER-6": lambda v: gathered(dtype=v, fixed=False),
     "N-SLICE-1": lambda v: slice_model(size=v == "constant"),
     "N-SS-1": lambda v: strided_slice(fixed=v),
     "N-SS-2": lambda v: strided_slice(stride=v),
@@ -502,6 +510,8 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-QUANT-1": lambda v: changed(quantize(DType.INT32), 0, quantization=ops.quantization(0.25 * v)),
     "N-RED-1": lambda v: reduced(fixed=v == "constant"),
     "N-RED-2": compared,
+    "N-REV-1": lambda v: reversed_along(fixed=v == "constant"),
+    "N-REV-2": lambda v: reversed_along((v,)),
     "N-TILE-1": lambda v: tiled(fixed=v == "constant"),
     "N-BATCH-1": lambda v: in_batches(fixed=v == "constant"),
     "N-MIR-1": lambda v: mirrored(fixed=v == "constant"),

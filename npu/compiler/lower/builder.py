@@ -18,6 +18,7 @@ from npu.compiler.ir import (
     PoolingStep,
     ProductStep,
     Program,
+    ReverseStep,
     Step,
     StepWeights,
     Storage,
@@ -400,6 +401,11 @@ class Builder:
         """A copy of raw values whose columns and channels change places."""
         ends = self._ends(replace(ifm, zero_point=0), replace(ofm, zero_point=0), None)
         self.emit(TransposeStep(**ends, scale=IDENTITY, rounding=Rounding.NATURAL))
+
+    def reverse(self, ifm: View, ofm: View) -> None:
+        """A copy of raw values whose columns are stored from the last one on."""
+        ends = self._ends(replace(ifm, zero_point=0), replace(ofm, zero_point=0), None)
+        self.emit(ReverseStep(**ends, scale=IDENTITY, rounding=Rounding.NATURAL))
 
     def gather(self, ifm: View, ifm2: View, ofm: View) -> None:
         """The columns of each row of a map that numbers name."""

@@ -76,8 +76,9 @@ def _real(side: Quantized, values: Ints) -> Ints:
 def _compare_with_number(builder: Builder, op: Op, position: int) -> None:
     index, number = op.inputs[1 - position], op.inputs[position]
     side, constant = builder.quantized(index), builder.constant_data(number).reshape(1)
-    operands = [_real(side, side.values), _real(builder.quantized(number), constant.astype(np.int64))]
-    finish = _finish(op, side.element, RELATIONS[op.kind](operands[position], operands[1 - position]))
+    values, limit = _real(side, side.values), _real(builder.quantized(number), constant.astype(np.int64))
+    truth = RELATIONS[op.kind](*((limit, values) if position == 0 else (values, limit)))
+    finish = _finish(op, side.element, truth)
     x = builder.reshaped(builder.input(index), fold_shape(builder.tensor(op.outputs[0]).shape))
     builder.point(x, builder.result(finish, is_raw=True), lut=finish.lut)
 

@@ -85,6 +85,7 @@ LOWERED: Mapping[str, Lowering] = {
     "RESHAPE": Lowering("memory.lower_reshape"),
     "RESIZE_BILINEAR": Lowering("resize.lower_resize_bilinear", needs_options=True),
     "RESIZE_NEAREST_NEIGHBOR": Lowering("resize.lower_resize_nearest", needs_options=True),
+    "REVERSE_V2": Lowering("reverse.lower_reverse"),
     "RSQRT": Lowering("activation.lower_function"),
     "SELECT": Lowering("select.lower_select", admit.of_truth_values),
     "SELECT_V2": Lowering("select.lower_select", admit.of_truth_values),
