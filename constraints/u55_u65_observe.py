@@ -260,7 +260,7 @@ def _values_of(tensor: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
 def reversed_axes(view: OpView) -> Iterator[Observed]:
     """How many constant axes of a REVERSE_V2 have more than one element."""
     ifm, axes = view.ifm, view.input(1)
-    if ifm is not None and axes is not None and axes.data is not None:
+    if ifm is not None and axes is not None and axes.data is not None and axes.data.dtype.kind == "i":
         rank = len(ifm.shape)
         named = {int(axis) % rank for axis in axes.data.reshape(-1)} if rank else set[int]()
         yield Observed("axes", sum(ifm.shape[axis] > 1 for axis in named))

@@ -131,7 +131,7 @@ def test_a_permutation_never_writes_over_what_it_reads(order: tuple[int, ...]) -
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "computed permutation": ({"is_constant": False}, "N-TR-1"),
     "other scale": ({"scale": 0.25}, "N-TR-6"),
-    "other type": ({"map_type": DType.FLOAT32}, "N-TYPE-I8-U8-I16-I32"),
+    "other type": ({"map_type": DType.FLOAT32}, "N-TYPE-I8-U8-I16-I32-BOOL"),
 }
 
 
