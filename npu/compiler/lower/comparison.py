@@ -59,8 +59,7 @@ def _compare_words(builder: Builder, op: Op) -> None:
     a, b = reversed(operands) if is_swapped else operands
     y = builder.output(op.outputs[0])
     minus = builder.temporary("minus one", y.shape, y.element)
-    finish = Finish(op.outputs[0], 0, 0, y.element.minimum, y.element.maximum, None, y.element)
-    combine(builder, plain(mode), finish, minus, shape, (a, b))
+    combine(builder, plain(mode), builder.finish(op), minus, shape, (a, b))
     builder.elementwise(ElementwiseMode.SUB, minus, y, 0, is_reversed=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from npu.compiler.ir import View
-from npu.compiler.lower.builder import Builder, Finish
+from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.elementwise import ElementwiseOperand, combine, invert, operand_of, plain
 from npu.compiler.lower.geometry import fold_shape
 from npu.graph.graph import Op
@@ -32,9 +32,9 @@ def lower_select(builder: Builder, op: Op) -> None:
     for name, is_taken, values in (("taken", condition, x), ("other", inverse, y)):
         part = builder.temporary(name, ofm.shape, element)
         factors = _as(builder, is_taken, element), values
-        combine(builder, plain(ElementwiseMode.MUL), _finish(op, element), part, shape, factors)
+        combine(builder, plain(ElementwiseMode.MUL), builder.finish(op), part, shape, factors)
         parts.append(ElementwiseOperand(part, shape, None))
-    combine(builder, plain(ElementwiseMode.ADD), _finish(op, element), ofm, shape, (parts[0], parts[1]))
+    combine(builder, plain(ElementwiseMode.ADD), builder.finish(op), ofm, shape, (parts[0], parts[1]))
 
 
 def _condition(builder: Builder, op: Op, shape: tuple[int, ...]) -> ElementwiseOperand:
@@ -60,11 +60,7 @@ def _pick(
     truth, values = _as(builder, factors[0], ofm.element), factors[1]
     values = replace(values, view=replace(values.view, zero_point=number))
     target = replace(ofm, zero_point=number)
-    combine(builder, plain(ElementwiseMode.MUL), _finish(op, ofm.element), target, shape, (truth, values))
-
-
-def _finish(op: Op, element: ElementType) -> Finish:
-    return Finish(op.outputs[0], 0, 0, element.minimum, element.maximum, None, element)
+    combine(builder, plain(ElementwiseMode.MUL), builder.finish(op), target, shape, (truth, values))
 
 
 def _inverse(builder: Builder, condition: ElementwiseOperand) -> ElementwiseOperand:
