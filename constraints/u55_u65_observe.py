@@ -70,7 +70,12 @@ def _zero_point(tensor: Tensor) -> int:
 
 
 def quantized_maps(view: OpView) -> tuple[tuple[str, Tensor], ...]:
-    """The feature maps but for those of 32 and 64 bits, plain numbers unless an operator requantizes them, and truth values."""
+    """The feature maps but for those of 32 and 64 bits, plain numbers unless an operator requantizes them, and truth values.
+
+    None of an operator that looks its result up, whatever its values stand for.
+    """
+    if view.op.lookup is not None:
+        return ()
     plain = frozenset[DType]() if view.op.kind == "QUANTIZE" else PLAIN_NUMBERS
     return tuple((name, tensor) for name, tensor in view.feature_maps if tensor.dtype not in plain)
 
@@ -188,7 +193,7 @@ def rescale_factor(view: OpView) -> Iterator[Observed]:
 
     Not observed of operators that copy or compare values, or that look their results up.
     """
-    if view.op.kind in NOT_RESCALED:
+    if view.op.kind in NOT_RESCALED or view.op.lookup is not None:
         return
     product = (
         math.prod(_largest_scale(tensor) for _, tensor in view.inputs)

@@ -160,6 +160,19 @@ def fill_10(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9):
     put_9(self, f9)
 
 
+def fill_10_made_8(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9):
+    put_0(self, f0)
+    put_1(self, f1)
+    put_2(self, f2)
+    put_3(self, f3)
+    put_4(self, f4)
+    put_5(self, f5)
+    put_6(self, f6)
+    put_7(self, f7)
+    put_8(self, make_8() if f8 is made else f8)
+    put_9(self, f9)
+
+
 def fill_11(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10):
     put_0(self, f0)
     put_1(self, f1)

@@ -5,7 +5,7 @@ What such an operator looks like is in `npu.graph.ethos_u`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -74,13 +74,24 @@ def rebuild_graph(
                 Op("CUSTOM", (stream, *shared, *inputs), outputs, custom_code=CUSTOM_CODE, custom_options=CUSTOM_OPTIONS)
             )
         else:
-            op = graph.ops[entry]
-            inputs, outputs = builder.map_all(op.inputs), builder.map_all(op.outputs)
-            cpu_source_of[len(ops)] = entry
-            ops.append(replace(op, inputs=inputs, outputs=outputs, intermediates=builder.map_all(op.intermediates)))
+            for source, op in _as_in_file(graph, entry, cpu_source_of.values()):
+                inputs, outputs = builder.map_all(op.inputs), builder.map_all(op.outputs)
+                cpu_source_of[len(ops)] = source
+                ops.append(replace(op, inputs=inputs, outputs=outputs, intermediates=builder.map_all(op.intermediates)))
     inputs, outputs = builder.map_all(graph.inputs), builder.map_all(graph.outputs)
     rebuilt = replace(graph, tensors=tuple(builder.tensors), ops=tuple(ops), inputs=inputs, outputs=outputs)
     return Rebuilt(rebuilt, tuple(builder.offsets), tuple(jobs), cpu_source_of, builder.index)
+
+
+def _as_in_file(graph: Graph, index: int, written: Collection[int]) -> Iterator[tuple[int, Op]]:
+    """An operator of the CPU; one that would look something up as the operators that the file has, with their numbers."""
+    op = graph.ops[index]
+    if op.lookup is None:
+        yield index, op
+        return
+    missing = graph.unneeded.intersection(op.lookup.before).difference(written)
+    yield from ((before, graph.ops[before]) for before in sorted(missing))
+    yield index, op.lookup.whole
 
 
 class _GraphBuilder:

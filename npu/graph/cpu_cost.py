@@ -20,7 +20,10 @@ DEFAULT = "default"
 
 
 def cpu_cycles(graph: Graph, op: Op, cpu: Cpu) -> int:
-    """Cycles of the CPU's own clock for one operator of `graph`."""
+    """Cycles of the CPU's own clock for one operator of `graph`; of a look-up for all that it stands for alone."""
+    if op.lookup is not None:
+        before = graph.unneeded.intersection(op.lookup.before)
+        return sum(cpu_cycles(graph, one, cpu) for one in (*[graph.ops[index] for index in before], op.lookup.whole))
     per_mac = cpu.cycles_per_mac.get(op.kind, cpu.cycles_per_mac[DEFAULT])
     per_element = cpu.cycles_per_element.get(op.kind, cpu.cycles_per_element[DEFAULT])
     return round(macs(graph, op) * per_mac + _elements(graph, op) * per_element)

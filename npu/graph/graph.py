@@ -83,7 +83,8 @@ class Tensor:
 class Op:
     """One operator: `kind` is its TFLite builtin name ("CONV_2D"), "CUSTOM" with `custom_code`, or "UNKNOWN_<code>".
 
-    `inputs` may hold ABSENT. `attributes` is the dataclass of the operator's options table, None if the file has none.
+    `inputs` may hold ABSENT. `attributes` is the dataclass of the operator's options table, None if the file has none. No file
+    has a `lookup`: the compiler is given one.
     """
 
     kind: str
@@ -95,11 +96,24 @@ class Op:
     custom_options: bytes = b""
     intermediates: tuple[int, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
+    lookup: Lookup | None = None
 
     @property
     def name(self) -> str:
         """What people call it: the builtin name, or the custom code."""
         return self.custom_code or self.kind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lookup:
+    """What an operator of one 8-bit value looks up in place of a chain of operators (see `npu.graph.lookups`).
+
+    `entries` are the stored results for all values, ascending. The file has `whole` in its place, behind operators `before`.
+    """
+
+    entries: npt.NDArray[np.int64]
+    whole: Op
+    before: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

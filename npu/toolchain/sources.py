@@ -13,6 +13,7 @@ from npu.graph.ethos_u import is_compiled
 from npu.graph.graph import Model
 from npu.graph.input_shapes import with_input_shapes
 from npu.graph.known import may_be_known
+from npu.graph.lookups import islands
 from npu.graph.open_shapes import has_unsettled
 from npu.graph.operands import Shape
 from npu.graph.unread import without_unread
@@ -96,11 +97,19 @@ def is_compiled_file(model: Source) -> bool:
 def reduced(source: Model) -> Model:
     """The model as it is placed and compiled: with what need not run marked as such, and no open sizes in its entry.
 
-    What it computes of fixed shapes has become constants, and so have sparse weights. Itself if there is nothing of all that.
+    What it computes of fixed shapes has become constants, and so have sparse weights; what it computes in floats of one 8-bit
+    value is looked up. Itself if there is nothing of all that.
     """
     if any(graph.unneeded for graph in source.graphs):
         return source
-    return without_unread(source if _is_settled(source) else _with_folded_shapes(source))
+    folded = source if _is_settled(source) else _with_folded_shapes(source)
+    return without_unread(_with_lookups(folded) if any(map(islands, folded.graphs)) else folded)
+
+
+def _with_lookups(source: Model) -> Model:
+    from npu.fixes.lookups import with_lookups  # as below
+
+    return with_lookups(source)
 
 
 def _with_folded_shapes(source: Model) -> Model:

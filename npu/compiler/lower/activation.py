@@ -23,7 +23,10 @@ def lower_rectifier(builder: Builder, op: Op) -> None:
 
 
 def lower_quantize(builder: Builder, op: Op) -> None:
-    """QUANTIZE; the factor is made in double."""
+    """QUANTIZE; the factor is made in double. One that stands for a chain of operators is a table."""
+    if op.lookup is not None:
+        _look_up(builder, op)
+        return
     factor = float(builder.scale(op.inputs[0])) / float(builder.scale(op.outputs[0]))
     if builder.quantized(op.inputs[0]).element is INT32:
         _requantize_32(builder, op, factor)
@@ -66,6 +69,10 @@ def lower_function(builder: Builder, op: Op) -> None:
     if op.kind == "ABS" and source.scale == target.scale and builder.index not in builder.fusions.fused_ops:
         _lower_abs(builder, builder.input(op.inputs[0]), builder.output(op.outputs[0]), source, target)
         return
+    _look_up(builder, op)
+
+
+def _look_up(builder: Builder, op: Op) -> None:
     finish = builder.tabulated(op)
     builder.point(builder.input(op.inputs[0]), builder.result(finish, is_raw=True), finish.minimum, finish.maximum, finish.lut)
 

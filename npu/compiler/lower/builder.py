@@ -542,10 +542,9 @@ class Builder:
 
     def tabulated(self, op: Op) -> Finish:
         """How `op`, a function of one 8-bit value, ends, if the values themselves go through its table."""
-        source = self.quantized(op.inputs[0])
-        limits = source.element.minimum, source.element.maximum
-        plain = Finish(op.outputs[0], 0, 0, *limits, None, source.element)
-        known = {op.inputs[0]: source.values}
+        element = self._element(op.inputs[0])
+        plain = Finish(op.outputs[0], 0, 0, element.minimum, element.maximum, None, element)
+        known = {op.inputs[0]: np.arange(element.minimum, element.maximum + 1)}
         return self._with_fused(plain, function_values(self.graph, op, known), known)
 
     def rescaled(self, op: Op, tensor: int) -> Finish:

@@ -182,7 +182,8 @@ def _is_cheaper_apart(graph: Graph, index: int, row: Sequence[int], prices: Tabl
     """Whether what is fused into an operator is a rescaling of 8-bit values that takes longer as its table."""
     op, function = graph.ops[index], graph.ops[row[0]]
     before, after = graph.tensors[op.outputs[0]], graph.tensors[function.outputs[0]]
-    if len(row) > 1 or function.kind not in _RESCALES or before.dtype not in _EIGHT_BITS or _has_same_scale(before, after):
+    is_rescaling = function.kind in _RESCALES and function.lookup is None
+    if len(row) > 1 or not is_rescaling or before.dtype not in _EIGHT_BITS or _has_same_scale(before, after):
         return False
     work, elements = _products(graph, op, prices.dot_product) / prices.macs, math.prod(before.shape)
     saved = max(work, prices.table) - max(work, prices.plain) - prices.plain
@@ -238,7 +239,8 @@ def _goes_through_table(uses: _Uses, op: Op) -> bool:
     """Whether the values of an operator's operand, and not those of its result, are what its step looks up."""
     if op.kind == "PRELU":
         return is_pair(uses.graph, op, {op.inputs[0]})
-    return op.kind in _TABLES and uses.graph.tensors[op.inputs[0]].dtype in _EIGHT_BITS
+    is_table = op.kind in _TABLES or op.lookup is not None
+    return is_table and uses.graph.tensors[op.inputs[0]].dtype in _EIGHT_BITS
 
 
 def _function_of(uses: _Uses, last: int, known: set[int]) -> list[int]:

@@ -45,6 +45,8 @@ def has_small_factor(graph: Graph, op: Op) -> bool:
 
 def function_values(graph: Graph, op: Op, known: Mapping[int, Ints]) -> Ints:
     """The stored results of a function for the stored values of its operands: those of `known` tensors, or a constant."""
+    if op.lookup is not None:
+        return op.lookup.entries[known[op.inputs[0]] - ELEMENTS[graph.tensors[op.inputs[0]].dtype].minimum]
     quantized = [Quantized.of(index, graph.tensors[index]) for index in (*op.inputs, op.outputs[0])]
     if op.kind not in PAIRS:
         return result_of(op, known[op.inputs[0]], quantized[0], quantized[-1])
