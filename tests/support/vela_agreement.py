@@ -29,6 +29,7 @@ from tests.support.shared import ROOT, shared_models
 PAGE = ROOT / "docs" / "vela-agreement.md"
 REFUSED = {"custom_op_unknown": "Vela ends with an IndexError", "invalid_makefile": "no TFLite file"}
 SURPLUS_REASONS = {
+    **dict.fromkeys(("CAST", "DEQUANTIZE", "QUANTIZE", "SQRT"), "floats between 8-bit tensors are looked up here"),
     "CONCATENATION": "CONCATENATION of int32 is a copy here",
     "DEPTH_TO_SPACE": "moved in rows of channels here",
     "GATHER": "GATHER of constant indices is a slice or a few copies here",
