@@ -90,6 +90,11 @@ class Finish:
     lut: npt.NDArray[np.uint8] | None
     element: ElementType
 
+    def of(self, values: Ints) -> Ints:
+        """What it stores for results in real numbers, by a table of 8 bits or none."""
+        clamped = np.clip(values + self.zero_point, self.minimum, self.maximum)
+        return clamped if self.lut is None else self.lut[clamped - self.element.minimum].astype(np.int64)
+
 
 class StepWindow(TypedDict, total=False):
     """The window of a step, as far as it is not that of a point: fields of `npu.compiler.ir.WindowStep`."""

@@ -8,6 +8,7 @@ fixed point; Qn below is a 32-bit number with n integer bits.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache, partial
 
 import numpy as np
@@ -19,6 +20,7 @@ from npu.compiler.lower.geometry import crop
 from npu.compiler.lower.parts import parts_with_room
 from npu.compiler.lower.quantize import FactorError
 from npu.compiler.lower.reduction import turned_ways
+from npu.compiler.lower.softmax_pair import lower_pair, pair_shares
 from npu.compiler.lower.softmax_wide import WideSoftmax
 from npu.graph.attributes import SoftmaxOptions
 from npu.graph.graph import Op
@@ -49,7 +51,7 @@ _EXP_FACTORS = ((24, 1672461947), (25, 1302514674), (26, 790015084), (27, 290630
 
 
 def lower_softmax(builder: Builder, op: Op) -> None:
-    """SOFTMAX over the last dimension."""
+    """SOFTMAX over the last dimension; of two values by look-ups, where that costs less."""
     options = op.attributes
     assert isinstance(options, SoftmaxOptions)
     source, bits, finish = builder.quantized(op.inputs[0]), builder.quantized(op.outputs[0]).element.bits, builder.finish(op)
@@ -60,12 +62,20 @@ def lower_softmax(builder: Builder, op: Op) -> None:
     depth = ifm.shape[2]
     between = _VALUE_BYTES // 2 * (depth + int(round_up(depth, BRICK_DEPTH))) + _ROW_BYTES
     later = depth * ofm.element.bytes if ofm.fills_storage else 0
-    for part in parts_with_room(builder, ifm, between, MAX_EXTENT, later=later):
-        x, y, rows = crop(ifm, part.offset, part.shape), crop(ofm, part.offset, part.shape), (*part.shape[:2], 1)
-        if is_wide:
-            WideSoftmax(builder, rows).lower(x, y, scale * beta / (SOFTMAX_RANGE / 65535))
-        else:
-            _SoftmaxSteps(builder, rows, numbers).lower(x, y, exp_table(beta, scale), bits, finish)
+
+    def divide() -> None:
+        for part in parts_with_room(builder, ifm, between, MAX_EXTENT, later=later):
+            x, y, rows = crop(ifm, part.offset, part.shape), crop(ofm, part.offset, part.shape), (*part.shape[:2], 1)
+            if is_wide:
+                WideSoftmax(builder, rows).lower(x, y, scale * beta / (SOFTMAX_RANGE / 65535))
+            else:
+                _SoftmaxSteps(builder, rows, numbers).lower(x, y, exp_table(beta, scale), bits, finish)
+
+    ways: list[Callable[[], None]] = [divide]
+    if depth == 2 and not is_wide:
+        shares = pair_shares(exp_table(beta, scale).view("<i4").astype(np.int64), bits)
+        ways.append(partial(lower_pair, builder, ifm, builder.output(finish.tensor), finish.of(shares)))
+    builder.make_cheapest(ways)
 
 
 def _double_high(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:

@@ -56,3 +56,55 @@ def test_constants_are_read_from_afar_once(target: str, count: int, most: int) -
     """Where maps have a fast memory of their own, however many operators need them."""
     read = [view for step in steps(softmax(5, 0.1, count), target) for view in reads(step)]
     assert sum(view.storage.data is not None for view in read) == most
+
+
+I8, U8, I16 = DType.INT8, DType.UINT8, DType.INT16
+SHARES = {I8: (1 / 256, -128), U8: (1 / 256, 0), I16: (2.0**-16, -32768)}
+
+
+def of_two(source: DType, target: DType, scale: float, beta: float = 1.0, *, rectified: bool = False) -> bytes:
+    """All pairs of 8-bit values, a row each; what follows may be a table of the shares."""
+    b = ModelBuilder()
+    x = b.input((1, 256, 256, 2), source, scale=scale, zero_point=3)
+    y = b.op("SOFTMAX", [x], (1, 256, 256, 2), target, *SHARES[target], attributes=at.SoftmaxOptions(beta))
+    b.output(b.op("LOGISTIC", [y], (1, 256, 256, 2), target, 1 / 256, SHARES[target][1]) if rectified else y)
+    return b.build()
+
+
+def all_pairs(dtype: DType) -> np.ndarray:
+    values = np.stack(np.meshgrid(np.arange(256), np.arange(256), indexing="ij"), -1).astype(np.uint8)
+    assert dtype.numpy is not None
+    return values.view(dtype.numpy).reshape(1, 256, 256, 2)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "scale", "beta", "hardware"),
+    [
+        (I8, I8, 0.1, 1.0, "ethos-u55-128"),
+        (I8, I8, 0.0125, 1.0, "ethos-u85-256"),
+        (I8, I8, 0.0001, 0.5, "ethos-u55-32"),
+        (U8, U8, 0.9, 1.7, "ethos-u65-256"),
+        (U8, U8, TIE, 1.0, "ethos-u55-256"),
+        (I8, I16, TIE, 1.0, "ethos-u55-64"),
+        (U8, I16, 0.0125, 1.0, "ethos-u85-1024"),
+    ],
+)
+def test_shares_of_two_values_are_looked_up(source: DType, target: DType, scale: float, beta: float, hardware: str) -> None:
+    """Every pair of values."""
+    content, inputs = of_two(source, target, scale, beta), [all_pairs(source)]
+    (found,) = npu.run(npu.compile(content, hardware).content, inputs).outputs
+    np.testing.assert_array_equal(found, run_reference(content, inputs)[0])
+
+
+def test_of_two_classes_there_are_three_operations() -> None:
+    for target in ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256"):
+        (partition,) = npu.compile(softmax(2, 0.1), target).compiled_model.partitions
+        assert len(partition.program.steps) <= 4, target
+
+
+@pytest.mark.parametrize("dtype", [I8, U8])
+def test_what_follows_the_shares_of_two_values_is_in_their_table(dtype: DType) -> None:
+    content, inputs = of_two(dtype, dtype, 0.1, rectified=True), [all_pairs(dtype)]
+    compiled = npu.compile(content, "ethos-u55-128")
+    np.testing.assert_array_equal(npu.run(compiled.content, inputs).outputs[0], run_reference(content, inputs)[0])
+    assert compiled.compiled_model.partitions[0].program.absorbed
