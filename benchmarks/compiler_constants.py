@@ -65,7 +65,7 @@ CONSTANTS = (
     Constant(
         "chains._LEAST_BYTES",
         "bytes of a map from which an elementwise operation hands it on in a chain",
-        (0, 1024, 4096, 16384, math.inf),
+        (0, 1024, 4096, 16384, 65536, math.inf),
         ("ethos-u85-256", "ethos-u85-1024"),
     ),
 )

@@ -22,7 +22,7 @@ from npu.records import replace
 _BUFFER = 0
 """Chains of two operations need one buffer."""
 
-_LEAST_BYTES = 4096
+_LEAST_BYTES = 16384
 """Of a map that is handed on: the registers that a chain writes anew take longer than to write and read a smaller one."""
 
 
