@@ -23,6 +23,8 @@ from npu.graph.progressions import Progression, progressions
 from npu.graph.shapes.gathers import batch_dims
 from npu.records import dataclass
 
+_MOST_ROWS = 65535
+"""Of a transfer."""
 _MOST_CHANNELS = 512
 """Channels that are selected among: the weights are a matrix of them."""
 
@@ -76,6 +78,10 @@ def _gather_computed(builder: Builder, op: Op) -> None:
         raise builder.error(op, f"{needed}, got {numbers.dtype} and {list(between)} between")
     planes, extent, inner = math.prod(source.shape[:axis]), source.shape[axis], math.prod(source.shape[axis + 1 :])
     count = math.prod(numbers.shape[batch:])
+    if max(planes, count, inner) > _MOST_ROWS:
+        raise builder.error(
+            op, f"rows, planes and elements of a transfer must be at most {_MOST_ROWS}, got {planes, count, inner}"
+        )
     with builder.output_as(op.outputs[0], (planes, count, inner)) as target:
         table = builder.reshaped(builder.input(op.inputs[0]), (planes, extent, inner))
         builder.gather(table, builder.reshaped(builder.input(op.inputs[1]), (planes, count, 1)), target)

@@ -113,3 +113,13 @@ def test_an_axis_behind_others_stays_on_the_cpu() -> None:
     y = b.op("GATHER", [x, b.input((9,), I32)], (2, 9, 6), I8, 0.5, attributes=at.GatherOptions(1))
     b.output(b.op("ADD", [y, y], (2, 9, 6), I8, 0.3, attributes=at.AddOptions()))
     assert [violation.rule for violation in npu.check(b.build(), target="ethos-u85-256").ops[0].violations] == ["N-GATHER-5"]
+
+
+def test_more_rows_than_a_transfer_has_stay_on_the_cpu() -> None:
+    b = ModelBuilder()
+    x = b.input((5, 1), I8, scale=0.5)
+    y = b.op("GATHER", [x, b.input((65536,), I32)], (65536, 1), I8, 0.5, attributes=at.GatherOptions(0))
+    b.output(b.op("ADD", [y, y], (65536, 1), I8, 0.3, attributes=at.AddOptions()))
+    compiled = npu.compile(b.build(), target="ethos-u85-256")
+    gather = compiled.compiled_model.placement.ops[0]
+    assert [violation.rule for violation in gather.violations] == ["LOWERING"]
