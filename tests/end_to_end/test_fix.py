@@ -13,7 +13,7 @@ from tests.npu.fixes.test_fixes import FIXES, KEPT, assert_same_results
 
 
 def test_fix_writes_the_model_and_says_what_it_gained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    content = FIXES["int8 through float"][0]
+    content = FIXES["int16 through float"][0]
     source, target = tmp_path / "in.tflite", tmp_path / "out.tflite"
     source.write_bytes(content)
     assert main(["fix", str(source), "-o", str(target)]) == 0
