@@ -20,7 +20,7 @@ from npu.compiler.lower.geometry import crop
 from npu.compiler.lower.parts import parts_with_room
 from npu.compiler.lower.quantize import FactorError
 from npu.compiler.lower.reduction import turned_ways
-from npu.compiler.lower.softmax_pair import lower_pair, pair_shares
+from npu.compiler.lower.softmax_pair import GUESS_Q2, NEWTON_STEPS, SLOPE_Q2, SUM_BITS, double_high, lower_pair, pair_shares
 from npu.compiler.lower.softmax_wide import WideSoftmax
 from npu.graph.attributes import SoftmaxOptions
 from npu.graph.graph import Op
@@ -34,13 +34,8 @@ from npu.records import dataclass, replace
 
 _DIFFERENCE_BITS = 5
 """Integer bits of the scaled difference to the maximum."""
-_SUM_BITS = 12
-"""Integer bits of the sum of exps."""
 _ONE_Q0 = (1 << 31) - 1
 _ONE_Q2 = 1 << 29
-_48_OVER_17_Q2 = 1515870810
-_MINUS_32_OVER_17_Q2 = -1010580540
-_NEWTON_STEPS = 3
 _VALUE_BYTES = 8
 """In between for a value at a time: its exp, and what is made of it."""
 _ROW_BYTES = 16
@@ -58,7 +53,7 @@ def lower_softmax(builder: Builder, op: Op) -> None:
     ifm, ofm = builder.input(op.inputs[0]), builder.result(finish)
     beta, scale = float(np.float32(options.beta)), float(source.scale)
     is_wide = source.element is INT16
-    numbers = () if is_wide else builder.near_numbers(_48_OVER_17_Q2, _MINUS_32_OVER_17_Q2, _ONE_Q2)
+    numbers = () if is_wide else builder.near_numbers(GUESS_Q2, SLOPE_Q2, _ONE_Q2)
     depth = ifm.shape[2]
     between = _VALUE_BYTES // 2 * (depth + int(round_up(depth, BRICK_DEPTH))) + _ROW_BYTES
     later = depth * ofm.element.bytes if ofm.fills_storage else 0
@@ -78,21 +73,16 @@ def lower_softmax(builder: Builder, op: Op) -> None:
     builder.make_cheapest(ways)
 
 
-def _double_high(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
-    """a * b of two fixed-point numbers: rounded high half."""
-    return np.asarray((a * b + (1 << 30)) >> 31, np.int64)
-
-
 def _exp_quarter(a: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """exp(a) for a Q0 number in [-1/4, 0): Taylor polynomial around -1/8."""
     x = a + (1 << 28)
-    x2 = _double_high(x, x)
-    x3 = _double_high(x2, x)
-    x4 = _double_high(x2, x2)
+    x2 = double_high(x, x)
+    x3 = double_high(x2, x)
+    x4 = double_high(x2, x2)
     quarter = divide_away(x4, 2)
-    cubic = _double_high(quarter + x3, 715827883)
+    cubic = double_high(quarter + x3, 715827883)
     half = divide_away(cubic + x2, 1)
-    return 1895147668 + _double_high(x + half, 1895147668)
+    return 1895147668 + double_high(x + half, 1895147668)
 
 
 def exp_of_negative(a: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -102,7 +92,7 @@ def exp_of_negative(a: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     exponential = _exp_quarter(modulo << _DIFFERENCE_BITS)
     remainder = modulo - a
     for bit, factor in _EXP_FACTORS:
-        exponential = np.where(remainder & (1 << bit), _double_high(exponential, factor), exponential)
+        exponential = np.where(remainder & (1 << bit), double_high(exponential, factor), exponential)
     return np.where(a == 0, _ONE_Q0, exponential)
 
 
@@ -118,7 +108,7 @@ def exp_table(beta: float, scale: float) -> npt.NDArray[np.uint8]:
     multiplier, exponent = quantize_multiplier(real)
     radius = ((1 << _DIFFERENCE_BITS) - 1) * (1 << (31 - _DIFFERENCE_BITS)) / (1 << exponent if exponent >= 0 else 1)
     difference = np.arange(-255, 1, dtype=np.int64)
-    scaled = divide_away(_double_high(difference << max(exponent, 0), multiplier), max(-exponent, 0))
+    scaled = divide_away(double_high(difference << max(exponent, 0), multiplier), max(-exponent, 0))
     table = np.where(difference >= -np.floor(radius), exp_of_negative(scaled), 0)
     return table.astype("<i4").view(np.uint8)
 
@@ -150,7 +140,7 @@ class _SoftmaxSteps:
         zeros = self._unary("zeros", ElementwiseMode.CLZ, total)
         less = self._binary("zeros but one", ElementwiseMode.SUB, zeros, 1)
         x = self._half_reciprocal(self._binary("half", ElementwiseMode.SHL, total, less))
-        shift = self._binary("shift", ElementwiseMode.SUB, zeros, _SUM_BITS + 31 - bits, is_reversed=True)
+        shift = self._binary("shift", ElementwiseMode.SUB, zeros, SUM_BITS + 31 - bits, is_reversed=True)
         if _may_tie(table, bits):
             limited = self._binary("limited", ElementwiseMode.MIN, x, (1 << 30) - 1)
             reciprocal = self._binary("reciprocal", ElementwiseMode.ADD, x, limited)
@@ -193,7 +183,7 @@ class _SoftmaxSteps:
 
     def _sum(self, exps: View) -> View:
         """Sum of the exps in Q12."""
-        scaled = self._binary("exps Q12", ElementwiseMode.SHR, exps, _SUM_BITS)
+        scaled = self._binary("exps Q12", ElementwiseMode.SHR, exps, SUM_BITS)
         total = self.builder.temporary("sum", self.rows, INT32)
         self.builder.pool(scaled, total, PoolingMode.REDUCE_SUM)
         return total
@@ -203,7 +193,7 @@ class _SoftmaxSteps:
         first, slope, one = self.numbers
         x = self._binary("slope", ElementwiseMode.MUL, half, slope, scale=_HIGH_HALF)
         x = self._binary("guess", ElementwiseMode.ADD, x, first)
-        for _ in range(_NEWTON_STEPS):
+        for _ in range(NEWTON_STEPS):
             product = self._binary("denominator x", ElementwiseMode.MUL, x, half, scale=_HIGH_HALF)
             error = self._binary("error", ElementwiseMode.SUB, product, one, is_reversed=True)
             step = self._binary("step Q4", ElementwiseMode.MUL, error, x, scale=_HIGH_HALF)

@@ -15,10 +15,13 @@ from npu.isa.operations import INT16, ElementwiseMode
 from npu.numerics.arrays import Ints
 from npu.numerics.scaling import divide_away
 
-_SUM_BITS, _FRACTION = 12, 31
+SUM_BITS = 12
+"""Integer bits of the sum of exps."""
+GUESS_Q2, SLOPE_Q2 = 1515870810, -1010580540
+"""48/17 and -32/17, with which Newton's division begins, as numbers with 2 integer bits."""
+NEWTON_STEPS = 3
+_FRACTION = 31
 _ONE = (1 << _FRACTION) - 1
-_48_OVER_17, _MINUS_32_OVER_17 = 1515870810, -1010580540
-"""In Q2, numbers with 2 integer bits."""
 _LARGEST = 255
 _LINE = 128
 """Numbers in a line of a table of 16 bits."""
@@ -31,26 +34,26 @@ def pair_shares(exps: Ints, bits: int) -> Ints:
     """
     differences = np.arange(-_LARGEST, _LARGEST + 1)
     own, other = exps[np.minimum(differences, 0) + _LARGEST], exps[np.minimum(-differences, 0) + _LARGEST]
-    return _shares(own, divide_away(own, _SUM_BITS) + divide_away(other, _SUM_BITS), bits)
+    return _shares(own, divide_away(own, SUM_BITS) + divide_away(other, SUM_BITS), bits)
 
 
 def _shares(exps: Ints, totals: Ints, share_bits: int) -> Ints:
     """exps / totals in so many bits; totals have 12 integer bits."""
     bits = np.frexp(totals.astype(np.float64))[1]  # exact: totals have 21 bits at most
     half = (totals << (_FRACTION - bits)).astype(np.int64)  # half of 1 + x, in Q0: from 1/2 on
-    estimate = _48_OVER_17 + _high(half, _MINUS_32_OVER_17)
-    for _ in range(3):
-        error = (1 << 29) - _high(half, estimate)
-        estimate = estimate + (_high(estimate, error) << 2)
+    estimate = GUESS_Q2 + double_high(half, SLOPE_Q2)
+    for _ in range(NEWTON_STEPS):
+        error = (1 << 29) - double_high(half, estimate)
+        estimate = estimate + (double_high(estimate, error) << 2)
     reciprocals = np.minimum(estimate << 1, _ONE)
-    over = bits - (1 + _FRACTION - _SUM_BITS)  # how far the total is above 1
-    products, shifts = _high(reciprocals, exps), over + _FRACTION - share_bits
+    over = bits - (1 + _FRACTION - SUM_BITS)  # how far the total is above 1
+    products, shifts = double_high(reciprocals, exps), over + _FRACTION - share_bits
     shares: Ints = np.minimum((products + (1 << shifts - 1)) >> shifts, (1 << share_bits) - 1)
     return shares
 
 
-def _high(a: Ints, b: Ints | int) -> Ints:
-    """The rounded high half of a doubled product."""
+def double_high(a: Ints, b: Ints | int) -> Ints:
+    """a * b of two fixed-point numbers: rounded high half of the doubled product."""
     return np.asarray((a * b + (1 << 30)) >> 31, np.int64)
 
 
