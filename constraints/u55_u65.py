@@ -335,7 +335,7 @@ HARDWARE = (
     Rule("N-REV-1", ("REVERSE_V2",), CONSTANT, *_constants("axes", (1, "axes"))),
     Rule("N-REV-2", ("REVERSE_V2",), AtMost(0), "axes along which elements change places must be {limit}", seen.reversed_axes,
          limit_of=lambda variant: AtMost(MAX_RANK if family_of(variant.accelerator.product).transposes else 0),
-         details=("Ethos-U85, which can store results backwards: at most 6",)),
+         details=("Ethos-U85, which can store results backwards: any",)),
     Rule("N-TILE-1", ("TILE",), CONSTANT, *_constants("multiples", (1, "multiples"))),
     Rule("N-BATCH-1", ("BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND"), CONSTANT,
          *_constants("block, and paddings or crops,", (1, "block"), (2, "paddings or crops"))),
