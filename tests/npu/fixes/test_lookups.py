@@ -13,11 +13,14 @@ import pytest
 import npu
 from npu.fixes.lookups import with_lookups
 from npu.graph import attributes as at
+from npu.graph.cpu_cost import cpu_cycles
 from npu.graph.dtype import DType
 from npu.graph.lookups import islands
 from npu.graph.placement import Device
+from npu.hardware.catalogue import load_variant
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
+from npu.toolchain.sources import reduced
 
 from tests.support.builder import ModelBuilder
 from tests.support.litert import random_inputs, run_reference
@@ -188,3 +191,21 @@ def test_a_model_without_islands_is_itself() -> None:
     b.output(b.op("QUANTIZE", [b.input(MAP, F32)], MAP, I8, 0.05, 3))
     model = read_model(b.build())
     assert write_model(with_lookups(model)) == b.build()
+
+
+def test_a_lookup_costs_the_cpu_what_it_stands_for() -> None:
+    model = read_model(island("root"))
+    graph, cpu = model.graphs[0], load_variant("ethos-u55-128").cpu
+    reduced_graph = reduced(model).graphs[0]
+    assert reduced_graph.ops[-1].lookup is not None
+    assert cpu_cycles(reduced_graph, reduced_graph.ops[-1], cpu) == sum(cpu_cycles(graph, op, cpu) for op in graph.ops)
+
+
+def test_what_follows_an_island_is_in_its_table() -> None:
+    b = ModelBuilder()
+    y = b.op("QUANTIZE", [CHAINS["root"](b, b.op("CAST", [b.input(MAP, U8)], MAP, F32))], MAP, I8, 0.05, 3)
+    half = b.constant(np.array([50], np.int8), scale=0.01)
+    b.output(b.op("LOGISTIC", [b.op("MUL", [y, half], MAP, I8, 0.05, 0, attributes=at.MulOptions())], MAP, I8, 1 / 256, -128))
+    compiled = npu.compile(b.build())
+    assert len(compiled.compiled_model.partitions[0].program.steps) == 1
+    assert_exact(b.build(), compiled.content)

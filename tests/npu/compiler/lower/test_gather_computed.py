@@ -113,6 +113,8 @@ def test_an_axis_behind_others_stays_on_the_cpu() -> None:
     y = b.op("GATHER", [x, b.input((9,), I32)], (2, 9, 6), I8, 0.5, attributes=at.GatherOptions(1))
     b.output(b.op("ADD", [y, y], (2, 9, 6), I8, 0.3, attributes=at.AddOptions()))
     assert [violation.rule for violation in npu.check(b.build(), target="ethos-u85-256").ops[0].violations] == ["N-GATHER-5"]
+    with pytest.raises(LoweringError, match=r"got int32 and \[2\] between"):
+        lower_partition(read_model(b.build()).graphs[0], [0, 1], load_variant("ethos-u85-256"))
 
 
 def test_more_rows_than_a_transfer_has_stay_on_the_cpu() -> None:
@@ -123,3 +125,44 @@ def test_more_rows_than_a_transfer_has_stay_on_the_cpu() -> None:
     compiled = npu.compile(b.build(), target="ethos-u85-256")
     gather = compiled.compiled_model.placement.ops[0]
     assert [violation.rule for violation in gather.violations] == ["LOWERING"]
+
+
+def indices_made_here(kind: str) -> bytes:
+    """Indices and rows that other operations make and read: a sum of indices, a part of them, the last rows that are taken."""
+    b, rng = ModelBuilder(), np.random.default_rng(3)
+    if kind == "sum":
+        x, taken = b.constant(random_array((64, 48), I8, rng), scale=0.5), 16
+        numbers = b.op(
+            "ADD", [b.input((16,), I32), b.constant(np.full(1, 2, np.int32))], (16,), I32, attributes=at.AddOptions()
+        )
+        y = b.op("GATHER", [x, numbers], (16, 48), I8, 0.5, attributes=at.GatherOptions(0))
+    elif kind == "part":
+        x, taken = b.input((3, 20, 48), I8, scale=0.5), 9
+        zero = b.constant(np.full(1, 0, np.int32))
+        made = b.op("ADD", [b.input((3, 12), I32), zero], (3, 12), I32, attributes=at.AddOptions())
+        begin, size = (b.constant(np.array(values, np.int32)) for values in ((0, 2), (3, 9)))
+        numbers = b.op("SLICE", [made, begin, size], (3, 9), I32, attributes=at.SliceOptions())
+        y = b.op("GATHER", [x, numbers], (3, 9, 48), I8, 0.5, attributes=at.GatherOptions(1, 1))
+    else:
+        x = b.constant(random_array((64, 48), I8, rng), scale=0.5)
+        numbers = b.input((64,), I32)
+        y = b.op("GATHER", [x, numbers], (64, 48), I8, 0.5, attributes=at.GatherOptions(0))
+        begin, size = (b.constant(np.array(values, np.int32)) for values in ((40, 0), (24, 48)))
+        y, taken = b.op("SLICE", [y, begin, size], (24, 48), I8, 0.5, attributes=at.SliceOptions()), 24
+    shape = (3, 9, 48) if kind == "part" else (taken, 48)
+    b.output(b.op("ADD", [y, y], shape, I8, 0.3, attributes=at.AddOptions()))
+    if kind == "last rows":  # no result may take the place of the indices
+        b.output(b.op("ADD", [numbers, numbers], (64,), I32, attributes=at.AddOptions()))
+    return b.build()
+
+
+@pytest.mark.parametrize("kind", ["sum", "part", "last rows"])
+def test_transfers_and_operations_wait_for_each_other(kind: str) -> None:
+    model = indices_made_here(kind)
+    given = inputs_of(model, 15)
+    for target in TARGETS:
+        compiled = npu.compile(model, target=target)
+        assert {op.device for op in compiled.compiled_model.placement.ops} == {Device.NPU}
+        assert npu.verify(compiled.content) == []
+        for found, wanted in zip(npu.run(compiled.content, given).outputs, run_reference(model, given), strict=True):
+            np.testing.assert_array_equal(found, wanted)
