@@ -62,12 +62,6 @@ CONSTANTS = (
         (0.0, 0.003, 0.01, 0.03, 0.1),
         ("ethos-u65-256", "ethos-u85-512"),
     ),
-    Constant(
-        "chains._LEAST_BYTES",
-        "bytes of a map from which an elementwise operation hands it on in a chain",
-        (0, 1024, 4096, 16384, 65536, math.inf),
-        ("ethos-u85-256", "ethos-u85-1024"),
-    ),
 )
 Sizes = tuple[int, int]
 """Total cycles, and bytes of the file."""

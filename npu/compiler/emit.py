@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from npu.compiler.buffers import common_layouts
-from npu.compiler.chains import with_chains
 from npu.compiler.compiled import NO_SOURCE
 from npu.compiler.dependencies import insert_waits
 from npu.compiler.ir import (
@@ -93,7 +92,6 @@ def emit_operations(jobs: Sequence[Job], addresses: Addresses, constants: Consta
     slots = [table_slots.step(use) for use in uses]
     order: list[Operation] = []
     sources: list[int] = []
-    job_of: dict[int, Job] = {}
     tables = _table_events(slots, uses, addresses, variant)
     layouts = common_layouts(jobs, variant.shram)
     chosen = family_of(variant.accelerator.product).chosen
@@ -113,14 +111,13 @@ def emit_operations(jobs: Sequence[Job], addresses: Addresses, constants: Consta
             order.append(copy if chosen is None else chosen(copy, None))
             sources.append(source)
         place = copied.place_of(job.constants, event) if job.constants is not None else None
-        job_of[len(order)] = job
         if isinstance(job.step, GatherStep):
             order.append(_gather(job.step, maps))
         else:
             kernel = _kernel(job, layouts[index], slots[index], place, maps)
             order.append(kernel if chosen is None else chosen(kernel, job.choice.ublock))
         sources.append(job.step.source)
-    operations, sources = insert_waits(with_chains(order, job_of, variant), sources, variant)
+    operations, sources = insert_waits(order, sources, variant)
     return [*operations, Stop()], [*sources, NO_SOURCE]
 
 

@@ -19,17 +19,10 @@ from npu.isa.command import Command
 from npu.isa.decoded import Decoded
 from npu.isa.families import family_of
 from npu.isa.family import AttributeValues, Family
-from npu.isa.operations import AddressRange, KernelOperation, Operation, Stop
+from npu.isa.operations import AddressRange, Operation, Stop
 from npu.isa.stream import CommandStream
 from npu.memo import LastUsed
 from npu.records import dataclass, replace
-
-_OF_PLACES = (
-    *("PRECISION", "BASE0", "BASE1", "BASE2", "BASE3", "WIDTH0_M1", "HEIGHT0_M1", "HEIGHT1_M1"),
-    *("STRIDE_X", "STRIDE_Y", "STRIDE_C", "REGION", "ZERO_POINT"),
-)
-_AROUND_CHAINS = (*(f"NPU_SET_{name}_{part}" for name in ("IFM", "IFM2") for part in _OF_PLACES), "NPU_SET_OFM_PRECISION")
-"""Registers that are written anew before a chain and behind each of its operations, as Vela 5.2 does."""
 
 _Register: TypeAlias = tuple[str, slice | int, Callable[[Any], int], Callable[[int], Sequence[int]]]
 """The name of a command, where the attributes of its fields stand, its operand of these, and the words of an operand.
@@ -102,18 +95,13 @@ class _CommandWriter:
     def __init__(self, variant: Variant) -> None:
         family = family_of(variant.accelerator.product)
         self._readers = _READERS.get((id(variant), id(family)), lambda: _Readers(variant, family))
-        self._is_behind_chain = False
         self._attributes: dict[int, tuple[Any, ...]] = {}
         """What was written last, by section as the records have it, and by command as its operand."""
         self._operands: dict[str, int] = {}
 
     def writes(self, operation: Operation, held: Operation | AttributeValues) -> list[Sequence[int]]:
-        """Words of each register write that changes something, and around chains of those of maps in any case."""
+        """Words of each register write that changes something."""
         result: list[Sequence[int]] = []
-        is_chained = isinstance(operation, KernelOperation) and operation.is_chained
-        if is_chained or self._is_behind_chain:
-            self._forget_maps()
-        self._is_behind_chain = is_chained
         for number, is_needed, section in self._readers.of(type(operation)):
             if is_needed is None or is_needed(operation):
                 attributes = section.read(held)
@@ -122,11 +110,6 @@ class _CommandWriter:
                     self._attributes[number] = attributes
                     self._write(section.changed(before, attributes), attributes, result)
         return result
-
-    def _forget_maps(self) -> None:
-        self._attributes.clear()
-        for name in _AROUND_CHAINS:
-            self._operands.pop(name, None)
 
     def kick_off(self, operation: Operation, held: Operation | AttributeValues) -> Sequence[int]:
         """Words of the command that starts the operation."""

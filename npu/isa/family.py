@@ -25,7 +25,6 @@ from npu.isa.operations import (
     Elementwise,
     ElementwiseMode,
     KernelWindow,
-    MapStorage,
     Operation,
     Pooling,
     PoolingMode,
@@ -247,11 +246,6 @@ class Family:
     def transposes(self) -> bool:
         """Whether the axes of an OFM can be stored in another order."""
         return any(one.holds == "options.transpose" for command in self.commands for one in command.fields)
-
-    @property
-    def chains(self) -> bool:
-        """Whether an operation can hand its map on in a chaining buffer."""
-        return any(one.enum is MapStorage for command in self.commands for one in command.fields)
 
     @property
     def multiplies_maps(self) -> bool:

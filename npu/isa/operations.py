@@ -445,11 +445,6 @@ class KernelOperation:
         return self.ifms if self.options is None else tuple(fm for fm in self.ifms if fm.is_in_memory)
 
     @property
-    def is_chained(self) -> bool:
-        """Whether it takes a map from a chaining buffer, or hands one on in one."""
-        return self.options is not None and MapStorage.CHAINED in [fm.storage for fm in (self.ofm, *self.ifms)]
-
-    @property
     def stored_ofm(self) -> FeatureMap | None:
         """The OFM as it lies in memory; None if it is not written there."""
         if self.options is None:
