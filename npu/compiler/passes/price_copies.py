@@ -30,14 +30,14 @@ SMALL_PARTS = {True: 24, False: 128}
 """One part in so many costs nothing: of a fast memory for the NPU alone (16 of 384 KiB), of one that it shares (32 of 4096)."""
 
 TINY_PARTS = {False: 64, True: 12}
-"""The same for SIZE, of a fast memory for the NPU alone: 6 of 384 KiB, and 32 where one operator has many weights."""
+"""SIZE takes at most one part in so many of a fast memory for the NPU alone: 6 of 384 KiB, 32 where weights are many."""
 
 MANY_PART = 5
-"""Weights that are many would fill one part in so many of such a memory (77 of 384 KiB)."""
+"""Weights of one operator that are many would fill one part in so many of such a memory (77 of 384 KiB)."""
 
 
 def price_copies(state: State) -> State:
-    """The state with the bytes that copies may take: hardly any besides the maps for SIZE, else what they are worth."""
+    """The state with the bytes that copies may take: what they are worth, for SIZE hardly any besides the maps."""
     return state.with_graphs(tuple(_priced(graph, state) for graph in state.graphs))
 
 
@@ -53,32 +53,34 @@ def _least(graph: GraphState, state: State, maker: JobMaker) -> int:
     if not mode.has_separate_cache:
         return 0
     largest = max((step.weights.values.size for step in graph.steps if isinstance(step, ConvolutionStep)), default=0)
-    tiny = cache_bytes // TINY_PARTS[largest * MANY_PART > cache_bytes]
-    return max(tiny - _plan(maker, 0).bytes, 0)
+    most = max(cache_bytes // TINY_PARTS[largest * MANY_PART > cache_bytes] - _plan(maker, 0).bytes, 0)
+    plans = {size: _plan(maker, size) for size in sorted({0, *(most >> halvings for halvings in range(5))})}
+    return min(plans, key=lambda size: _cost(plans[size].cycles, max(plans[size].bytes, 1)))
 
 
 def _worthwhile(state: State, maker: JobMaker) -> int | None:
     mode = state.variant.memory_mode
     given = mode.arena_cache_bytes // SMALL_PARTS[mode.has_separate_cache]
 
-    def cost(cycles: float, size: int) -> float:
-        return float(cycles * (given + size) ** PRICE_OF_MEMORY)
-
     free = _plan(maker, None)
-    best, chosen, maps_bytes = cost(free.cycles, free.bytes), None, free.maps.bytes
+    best, chosen, maps_bytes = _cost(free.cycles, given + free.bytes), None, free.maps.bytes
     copied = free.bytes - maps_bytes
     fewer = [(int(share * copied), free.cycles) for share in _SHARES] if copied else []
     # in a memory that all share, steps where maps take most may copy as much as others do; else only where more is free
     least = copied if copied and not mode.has_separate_cache else copied + 1
     more = [(size, maker.least_cycles) for size in sorted((copied, *_MORE_BYTES)) if size >= least]
     for copies_bytes, least_cycles in (*fewer, *more):
-        if best <= cost(least_cycles, maps_bytes + copies_bytes) * _UNSURE:
+        if best <= _cost(least_cycles, given + maps_bytes + copies_bytes) * _UNSURE:
             continue  # not even if it took no more cycles
         plan = _plan(maker, copies_bytes)
-        own = cost(plan.cycles, plan.bytes) * _UNSURE
+        own = _cost(plan.cycles, given + plan.bytes) * _UNSURE
         if own < best:
             best, chosen = own, copies_bytes
     return chosen
+
+
+def _cost(cycles: float, size: int) -> float:
+    return float(cycles * size**PRICE_OF_MEMORY)
 
 
 def _plan(maker: JobMaker, copies_bytes: int | None) -> CopyPlan:
