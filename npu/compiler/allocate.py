@@ -7,18 +7,19 @@ short deterministic hill climb on the order until the lower bound is met or the 
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Sequence
 
 import numpy as np
 
-from npu.compiler.kernels.placement import place_among, place_in_order
+from npu.compiler.kernels.placement import climb, place_among, place_in_order
 from npu.numerics.arrays import Ints
 from npu.records import dataclass
 
 ALIGNMENT = 16
 """Bytes; the Ethos-U driver wants 16-byte aligned bases and DMA on Ethos-U55 16-byte aligned addresses."""
 
-_CLIMB_PLACEMENTS = 6000
+_CLIMB_PLACEMENTS = 40000
 """Single-buffer placements that the hill climb may try: bounds the time of large graphs."""
 
 _MORE_BUFFERS = 64
@@ -74,7 +75,7 @@ def allocate(buffers: Sequence[LiveRange]) -> Allocation:
     placer = _Placer(buffers)
     order, total, offsets = _greedy(buffers, placer)
     if total > bound:
-        total, offsets = _climb(placer, order, total, offsets, bound)
+        total = placer.climb(order, total, offsets, bound)
     return Allocation(tuple(offsets.tolist()), total)
 
 
@@ -82,21 +83,21 @@ class _Placer:
     """What is live together, and the packing that an order gives: each buffer in turn at the lowest gap that holds it."""
 
     def __init__(self, buffers: Sequence[LiveRange]) -> None:
-        self.conflicts = _conflicts(buffers)
-        self.sizes = np.array([round_up(buffer.size_bytes) for buffer in buffers], np.int64)
-        self._first = np.array([0, *itertools.accumulate(map(len, self.conflicts))], np.int64)
-        self._others = np.array([*itertools.chain.from_iterable(self.conflicts)], np.int64)
+        conflicts = _conflicts(buffers)
+        sizes = np.array([round_up(buffer.size_bytes) for buffer in buffers], np.int64)
+        first = np.array([0, *itertools.accumulate(map(len, conflicts))], np.int64)
+        self._live = sizes, first, np.array([*itertools.chain.from_iterable(conflicts)], np.int64)
         self._taken = np.empty((len(buffers), 2), np.int64)
 
-    def place(self, order: Sequence[int]) -> tuple[int, Ints]:
+    def place(self, order: Ints) -> tuple[int, Ints]:
         """The end of all, and the offsets, of the packing for an order."""
         offsets = np.full(len(order), -1, np.int64)
-        total = place_in_order(self.sizes, self._first, self._others, np.array(order, np.int64), self._taken, offsets)
-        return total, offsets
+        return place_in_order(*self._live, order, 0, sys.maxsize, self._taken, offsets), offsets
 
-    def at_end(self, total: int, offsets: Ints) -> list[int]:
-        """The buffers that end where all end."""
-        return np.flatnonzero(offsets + self.sizes == total).tolist()
+    def climb(self, order: Ints, total: int, offsets: Ints, bound: int) -> int:
+        """The end of all after moves towards the front of `order`, which it changes with `offsets`: not below `bound`."""
+        tries = _CLIMB_PLACEMENTS // len(order)
+        return int(climb(*self._live, order, total, bound, tries, self._taken, offsets, np.empty_like(offsets)))
 
 
 def _conflicts(buffers: Sequence[LiveRange]) -> list[list[int]]:
@@ -113,7 +114,7 @@ def _conflicts(buffers: Sequence[LiveRange]) -> list[list[int]]:
     return conflicts
 
 
-def _greedy(buffers: Sequence[LiveRange], placer: _Placer) -> tuple[list[int], int, Ints]:
+def _greedy(buffers: Sequence[LiveRange], placer: _Placer) -> tuple[Ints, int, Ints]:
     """The best of a few placement orders, with the end of all and the offsets."""
     keys = (
         lambda index: (-buffers[index].size_bytes, buffers[index].first, index),
@@ -121,28 +122,8 @@ def _greedy(buffers: Sequence[LiveRange], placer: _Placer) -> tuple[list[int], i
         lambda index: (buffers[index].first, -buffers[index].size_bytes, index),
         lambda index: (buffers[index].first - buffers[index].last, -buffers[index].size_bytes, index),
     )
-    orders = [sorted(range(len(buffers)), key=key) for key in keys]
+    orders = [np.array(sorted(range(len(buffers)), key=key), np.int64) for key in keys]
     return min(((order, *placer.place(order)) for order in orders), key=lambda placed: placed[1])
-
-
-def _climb(placer: _Placer, order: list[int], total: int, offsets: Ints, bound: int) -> tuple[int, Ints]:
-    """Moves buffers at the top, or what conflicts with them, towards the front of the order."""
-    import random  # few plans need to climb
-
-    chance, top = random.Random(0), placer.at_end(total, offsets)
-    for _ in range(_CLIMB_PLACEMENTS // len(order)):
-        if total <= bound:
-            break
-        victim = chance.choice(top)
-        if placer.conflicts[victim] and chance.random() < 0.5:
-            victim = chance.choice(placer.conflicts[victim])
-        position = order.index(victim)
-        trial = list(order)
-        trial.insert(chance.randrange(position + 1), trial.pop(position))
-        end, placed = placer.place(trial)
-        if end <= total:
-            order, total, offsets, top = trial, end, placed, placer.at_end(end, placed)
-    return total, offsets
 
 
 class Packer:

@@ -7,15 +7,23 @@ import numpy as np
 from npu.native import types as ty
 from npu.native.kernel import kernel
 
+LIST = ty.int64[::1]
 
-@kernel(ty.int64(ty.int64[::1], ty.int64[::1], ty.int64[::1], ty.int64[::1], ty.int64[:, ::1], ty.int64[::1]))
-def place_in_order(sizes, first, others, order, taken, offsets):  # type: ignore[no-untyped-def]
-    """Put each buffer at the lowest gap that holds it between those with which it is live; the end of all is returned.
+_MULTIPLIER, _MODULUS = 48271, 2**31 - 1
+"""Of the minimal standard generator of random numbers (Park, Miller and Stockmeyer, CACM 36(7), 1993)."""
 
-    `others[first[i]:first[i + 1]]` are live with buffer i. `taken` has a row for each buffer, `offsets` begin with -1.
+
+@kernel(ty.int64(LIST, LIST, LIST, LIST, ty.int64, ty.int64, ty.int64[:, ::1], LIST))
+def place_in_order(sizes, first, others, order, begin, most, taken, offsets):  # type: ignore[no-untyped-def]
+    """Put each buffer from `begin` on at the lowest gap that holds it between those with which it is live; the end of all.
+
+    `others[first[i]:first[i + 1]]` are live with buffer i. `taken` has a row for each buffer; `offsets` of buffers from `begin`
+    on are -1. As soon as one ends above `most`, that is the end.
     """
-    total = 0
-    for position in range(len(order)):
+    total = np.int64(0)
+    for position in range(begin):
+        total = max(total, offsets[order[position]] + sizes[order[position]])
+    for position in range(begin, len(order)):
         index, count = order[position], 0
         for place in range(first[index], first[index + 1]):
             start = offsets[others[place]]
@@ -33,6 +41,51 @@ def place_in_order(sizes, first, others, order, taken, offsets):  # type: ignore
             offset = max(offset, taken[row, 1])
         offsets[index] = offset
         total = max(total, offset + sizes[index])
+        if total > most:
+            break
+    return total
+
+
+@kernel(ty.int64(LIST, LIST, LIST, LIST, ty.int64, ty.int64, ty.int64, ty.int64[:, ::1], LIST, LIST))
+def climb(sizes, first, others, order, total, bound, tries, taken, offsets, trial):  # type: ignore[no-untyped-def]
+    """Move buffers that end where all end, or others that are live with them, towards the front of the order; the end of all.
+
+    `order` and `offsets` are a packing that ends at `total` and become the best one, which ends at `bound` at least. Moves that
+    change nothing are kept. `trial` has room for offsets.
+    """
+    chance = np.int64(1)
+    for _ in range(tries):
+        if total <= bound:
+            break
+        victim, count = np.int64(0), 0
+        for index in range(len(order)):
+            if offsets[index] + sizes[index] == total:
+                count += 1
+                chance = chance * _MULTIPLIER % _MODULUS
+                if chance % count == 0:
+                    victim = np.int64(index)
+        chance = chance * _MULTIPLIER % _MODULUS
+        if first[victim + 1] > first[victim] and chance & 64:
+            victim = others[first[victim] + chance // 128 % (first[victim + 1] - first[victim])]
+        position = 0
+        while order[position] != victim:
+            position += 1
+        chance = chance * _MULTIPLIER % _MODULUS
+        place = chance % (position + 1)
+        for later in range(position, place, -1):
+            order[later] = order[later - 1]
+        order[place] = victim
+        for later in range(len(order)):
+            trial[order[later]] = offsets[order[later]] if later < place else -1
+        end = place_in_order(sizes, first, others, order, place, total, taken, trial)
+        if end <= total:
+            total = end
+            for index in range(len(order)):
+                offsets[index] = trial[index]
+        else:
+            for later in range(place, position):
+                order[later] = order[later + 1]
+            order[position] = victim
     return total
 
 
