@@ -319,6 +319,8 @@ HARDWARE = (
     Rule("N-QUANT-1", ("QUANTIZE",),
          Predicate("below 1", lambda factor: factor < 1, examples=((0.5, True), (1.0, False), (2.0, False))),
          "factor from the scale of an int32 map to the output's must be {limit}", seen.int32_factor),
+    Rule("N-QUANT-2", ("QUANTIZE",), Exactly(0, others=(1,)), "zero point of an int32 output must be {limit}",
+         seen.int32_zero_point),
     Rule("N-RED-1", REDUCTIONS, CONSTANT, *_constants("axes", (1, "axes"))),
     Rule("N-RED-2", REDUCTIONS, AtMost(65536), "elements behind each other that are compared must be {limit}",
          seen.compared_elements, fix="reduce in two steps"),

@@ -319,6 +319,12 @@ def int32_factor(view: OpView) -> Iterator[Observed]:
         yield from rescale_factor(view)
 
 
+def int32_zero_point(view: OpView) -> Iterator[Observed]:
+    ofm = view.output()
+    if ofm is not None and ofm.dtype is DType.INT32:
+        yield Observed("zero point", _zero_point(ofm))
+
+
 def intermediates(view: OpView) -> Iterator[Observed]:
     yield Observed("intermediate tensors", len(view.op.intermediates))
 

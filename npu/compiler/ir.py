@@ -33,7 +33,8 @@ from npu.records import dataclass
 
 _ONE_BY_ONE = KernelWindow()
 _NO_PADDING = IfmPadding()
-_NO_SCALE = Scale(0, 0)
+NO_SCALE = Scale(0, 0)
+"""Of an operand that is not scaled."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,7 +216,8 @@ class PoolingStep(WindowStep):
 class ElementwiseStep(Step):
     """An elementwise operation; `ifm2` broadcasts where its extent is 1. Exactly one of ifm2, scalar is given if binary.
 
-    The IFM always has the OFM's extent. `scalar` is the raw value, before `scalar_zero_point`.
+    The IFM always has the OFM's extent. `scalar` is the raw value, before `scalar_zero_point`. `opa_scale` of LRELU is that of
+    what is not negative (none: 1), on families that have it.
     """
 
     mode: ElementwiseMode
@@ -224,7 +226,7 @@ class ElementwiseStep(Step):
     is_reversed: bool = False
     operand_scaling: OperandScaling = OperandScaling.BOTH_16
     operand_rounding: Rounding = Rounding.DOUBLE
-    opa_scale: Scale = _NO_SCALE
+    opa_scale: Scale = NO_SCALE
     opb_scale: int = 0
 
 

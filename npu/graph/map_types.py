@@ -25,7 +25,11 @@ MOVED, LOGIC = _same(_I8, _U8, _I16, _I32, _BOOL), _same(_BOOL)
 COMPARED, EQUATED_WORDS = ((_I8, _BOOL), (_U8, _BOOL)), ((_I32, _BOOL),)
 ORDERED_WORDS = ((_I16, _BOOL), *EQUATED_WORDS)
 ARG = ((_I8, _I32), (_U8, _I32), (_I8, _I64), (_U8, _I64))
-REQUANTIZED = (*((a, b) for a in (_I8, _U8) for b in (_I8, _U8, _I16)), *((a, b) for a in (_I16, _I32) for b in (_I8, _I16)))
+REQUANTIZED = (
+    *((a, b) for a in (_I8, _U8) for b in (_I8, _U8, _I16)),
+    *((a, b) for a in (_I16, _I32) for b in (_I8, _I16)),
+    (_I16, _I32),
+)
 
 SOFTMAX_SCALES: Mapping[MapTypes, tuple[float, int]] = {
     (_I8, _I8): (2.0**-8, -128),

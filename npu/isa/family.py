@@ -248,6 +248,11 @@ class Family:
         return any(one.holds == "options.transpose" for command in self.commands for one in command.fields)
 
     @property
+    def scales_each_operand(self) -> bool:
+        """Whether both operands of an elementwise operation have a scale, or what is negative and what is not."""
+        return "NPU_SET_IFM2_SCALE" in self.by_name
+
+    @property
     def multiplies_maps(self) -> bool:
         """Whether a convolution can have its weights in IFM2."""
         return any(one.holds == "has_ifm2_weights" for one in self.kick_offs[Convolution].fields)

@@ -361,7 +361,9 @@ def quantize(rng: Rng, source: DType, target: DType) -> bytes:
     return model(
         "QUANTIZE",
         [ifm],
-        [out(rng, target) if source is not F32 else tensor(rng, (1,), target, scale=scale_of(rng, 0.005, 0.1))],
+        [In((1,), I32, 1e-5)]
+        if target is I32
+        else [out(rng, target) if source is not F32 else tensor(rng, (1,), target, scale=scale_of(rng, 0.005, 0.1))],
     )
 
 

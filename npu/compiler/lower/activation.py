@@ -30,6 +30,9 @@ def lower_quantize(builder: Builder, op: Op) -> None:
     factor = float(builder.scale(op.inputs[0])) / float(builder.scale(op.outputs[0]))
     if builder.quantized(op.inputs[0]).element is INT32:
         _requantize_32(builder, op, factor)
+    elif builder.quantized(op.outputs[0]).element is INT32:
+        x = builder.input(op.inputs[0], builder.zero_point(op.inputs[0]))
+        builder.elementwise(ElementwiseMode.MUL, x, builder.result(builder.finish(op)), 1, scale=register_scale(factor))
     else:
         _requantize(builder, op, factor)
 
@@ -119,7 +122,7 @@ def _lower_abs(builder: Builder, x: View, y: View, source: Quantized, target: Qu
 
 
 def _lower_leaky_relu(builder: Builder, op: Op, x: View, y: View, source: Quantized, target: Quantized) -> None:
-    """Both branches, of which the larger is the result up to a slope of 1, then the smaller."""
+    """One operation if it can scale both branches, else both, of which the larger is the result up to a slope of 1."""
     options = op.attributes
     assert isinstance(options, LeakyReluOptions)
     x, y = replace(x, zero_point=source.zero_point), replace(y, zero_point=target.zero_point)
@@ -127,10 +130,14 @@ def _lower_leaky_relu(builder: Builder, op: Op, x: View, y: View, source: Quanti
     if source.scale == target.scale and 0 <= options.alpha < 1:
         builder.elementwise(ElementwiseMode.LRELU, x, y, scale=register_scale(slope))
         return
+    factor = register_scale(float(source.scale / target.scale))
+    if builder.family.scales_each_operand and slope >= 0:
+        builder.elementwise(ElementwiseMode.LRELU, x, y, scale=register_scale(slope), positive=factor)
+        return
     straight, bent = (
         replace(builder.temporary(name, x.shape, y.element), zero_point=y.zero_point) for name in ("x", "slope x")
     )
-    builder.requantize(x, straight, register_scale(float(source.scale / target.scale)))
+    builder.requantize(x, straight, factor)
     builder.requantize(x, bent, register_scale(abs(slope)))
     if slope < 0:
         builder.elementwise(ElementwiseMode.MUL, bent, bent, -1)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.ir import (
+    NO_SCALE,
     ConvolutionStep,
     ElementwiseStep,
     GatherStep,
@@ -447,8 +448,12 @@ class Builder:
         function: str | None = None,
         is_reversed: bool = False,
         factors: tuple[int, int] = (1, 1),
+        positive: Scale = NO_SCALE,
     ) -> None:
-        """One elementwise step with a map or a number as the other operand; of sums both times `factors` of 16 bits."""
+        """One elementwise step with a map or a number as the other operand; of sums both times `factors` of 16 bits.
+
+        `positive` is the scale of what is not negative, of LRELU on families that have it.
+        """
         first, second = reversed(factors) if is_reversed else factors
         self.emit(
             ElementwiseStep(
@@ -465,7 +470,7 @@ class Builder:
                 lut=lut,
                 function=function,
                 is_reversed=is_reversed,
-                opa_scale=Scale(first, 0) if mode.scales_operands else Scale(0, 0),
+                opa_scale=Scale(first, 0) if mode.scales_operands else positive,
                 opb_scale=second if mode.scales_operands else 0,
             )
         )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from npu.compiler.ir import ElementwiseStep, View
+from npu.compiler.ir import NO_SCALE, ElementwiseStep, View
 from npu.compiler.lower.activation import lower_function
 from npu.compiler.lower.activation_tables import Quantized
 from npu.compiler.lower.builder import Builder, Finish
@@ -28,8 +28,6 @@ _SUM_BITS = {8: 20, 16: 15}
 _BYTES_BETWEEN = 8
 """Of every value of SQUARED_DIFFERENCE at a time: the operand, and the difference or its square."""
 
-_NO_SCALE = Scale(0, 0)
-
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
@@ -39,7 +37,7 @@ class Arithmetic:
     scale: Scale
     rounding: Rounding = Rounding.DOUBLE
     operand_scaling: OperandScaling = OperandScaling.BOTH_16
-    opa_scale: Scale = _NO_SCALE
+    opa_scale: Scale = NO_SCALE
     opb_scale: int = 0
     uses_zero_points: bool = True
 
