@@ -34,7 +34,6 @@ from npu.machine.rules import (
     deep_set_depth,
     ifm_block_depth,
     kernel_group,
-    round_up,
     sub_kernel,
 )
 from npu.memo import cached_property
@@ -60,8 +59,17 @@ _NO_PADDING = IfmPadding()
 _FEWEST_FETCHES = 64
 """Room for those of most blocks: to hand over a new one takes longer than a search."""
 
-PADDING_BYTES = 0.1
-"""Bytes of a compressed zero among the zeros that fill up the input channels."""
+
+def padding_bytes(zeros: int, weights: int) -> float:
+    """Expected bytes of zeros that fill up so many weights in a stream: what tells them apart, or a run behind every weight.
+
+    A run has a quotient in ones and up to three bits of remainder.
+    """
+    if not zeros:
+        return 0.0
+    both = zeros + weights
+    told = zeros * math.log2(both / zeros) + weights * math.log2(both / weights)
+    return min(told, *(weights * (1 + bits) + zeros / (1 << bits) for bits in range(4))) / 8
 
 
 class SecondInput(NamedTuple):
@@ -127,9 +135,10 @@ class BlockProblem(BufferProblem):
         """Expected bytes of compressed weights and scale record per output channel, what fills up the stream included."""
         taps = self.kernel.height * self.kernel.width
         if self.work is Work.DEPTHWISE:
-            return float(round_up(taps, kernel_group(1))) * self.weight_bytes + SCALE_RECORD_BYTES
-        filled = -self.ifm_depth % ARRAY_CHANNELS
-        return float(taps * (self.ifm_depth * self.weight_bytes + filled * PADDING_BYTES)) + SCALE_RECORD_BYTES
+            count, filled = taps, -taps % kernel_group(1)
+        else:
+            count, filled = taps * self.ifm_depth, taps * (-self.ifm_depth % ARRAY_CHANNELS)
+        return count * self.weight_bytes + padding_bytes(filled, count) + SCALE_RECORD_BYTES
 
 
 class BlockSearch:

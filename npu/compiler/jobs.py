@@ -16,7 +16,7 @@ from npu.progress import Progress, counted
 from npu.records import dataclass, replace
 
 _WORTH_ENCODING_AGAIN = 0.1
-"""The part of the cycles of all stripes of weights by which a second encoding of them must shorten those that use it."""
+"""The part of the cycles of all steps with the same weights by which a second encoding must shorten those that use it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +55,7 @@ def make_jobs(
     jobs: list[Job] = []
     pace = Pace(problems.port)
     stripes, encodings = _rooms_by_shape(steps, rooms), _Encodings(constants)
-    counts = {key: sum(map(len, own.values())) for key, own in stripes.items()}
+    work = _work_by_weights(steps, constants)
     usual = {key: [max(own.items(), key=lambda shape: len(shape[1]))] for key, own in stripes.items() if len(own) > 1}
     spare = 0.0
     for given, room in zip(steps, rooms, strict=True):
@@ -68,7 +68,8 @@ def make_jobs(
             for shape, given_rooms in usual.pop(id(step.weights), ()):
                 usual_forms = problems.forms(replace(problem, ofm=shape))
                 encodings.add(usual_forms, step, choose_form(usual_forms, min(given_rooms), pace, is_bound=is_bound))
-            share = len(own[step.ofm.shape]) / counts[id(step.weights)]
+            alike = len(own[step.ofm.shape]) * _positions(step)
+            share = alike / work[constants.digests_of(step.weights)[0]]
             form = encodings.cheapest(forms, step, choose_form(forms, room, pace, is_bound=is_bound), pace, share)
             spare = room - form.room
             new = _convolution_jobs(step, forms, form, constants)
@@ -101,6 +102,20 @@ def _added(
     return constants.add_weights(step.weights, channels, choice, step, is_depthwise=step.is_depthwise)
 
 
+def _positions(step: Step) -> int:
+    return step.ofm.shape[0] * step.ofm.shape[1]
+
+
+def _work_by_weights(steps: Sequence[Step], constants: ExpectedConstants) -> dict[bytes, int]:
+    """By the contents of weights: the positions of the OFMs of all steps that use them."""
+    work: dict[bytes, int] = {}
+    for step in steps:
+        if isinstance(step, ConvolutionStep):
+            contents, _ = constants.digests_of(step.weights)
+            work[contents] = work.get(contents, 0) + _positions(step)
+    return work
+
+
 def _rooms_by_shape(steps: Sequence[Step], rooms: Sequence[int]) -> dict[int, dict[MapShape, list[int]]]:
     """By the identity of weights and the OFM shape of stripes that use them: the rooms of these stripes."""
     by_shape: dict[int, dict[MapShape, list[int]]] = {}
@@ -124,7 +139,7 @@ class _Encodings:
     def cheapest(self, forms: Forms, step: ConvolutionStep, own: Slicing, pace: Pace, share: float) -> Slicing:
         """The fastest form that reads weights as they are encoded, if there is one hardly slower than the step's own.
 
-        `share`: of the stripes that use the weights, how many have this problem.
+        `share`: the part that steps with this problem have in the positions of all that use the weights.
         """
         if 0 < own.staged < len(own.slices):
             return own

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.allocate import ALIGNMENT
 from npu.compiler.block_config import BlockChoice
-from npu.compiler.block_estimate import PADDING_BYTES
+from npu.compiler.block_estimate import padding_bytes
 from npu.compiler.ir import StepWeights, WindowStep
-from npu.compiler.kernels.counts import ROWS, VALUES, count_values
 from npu.digests import blake2b
-from npu.hardware.variant import Variant
+from npu.hardware.variant import Size, Variant
 from npu.isa.families import family_of
 from npu.isa.family import WeightUse
-from npu.isa.weight_stream.encode import Encoder
-from npu.machine.rules import ARRAY_CHANNELS, SCALE_RECORD_BYTES, kernel_group
+from npu.isa.operations import Block
+from npu.isa.weight_stream.encode import Encoder, expected_bytes
+from npu.machine.rules import ARRAY_CHANNELS, SCALE_RECORD_BYTES, kernel_group, round_up
 from npu.records import dataclass
-
-_CODE_OVERHEAD = 1.03
-"""Bytes of a compressed stream relative to the entropy of its weights."""
-
-_OTHER_PADDING_BYTES = 0.2
-"""As `PADDING_BYTES`, of the zeros that fill up output channels, or the elements of a depthwise kernel."""
 
 _DENSITY_STEP = 1 / 8
 """Densities are rounded to this, so that layers of the same shape need one choice of a block."""
@@ -102,14 +97,10 @@ class Constants:
         return max(round(self.density(weights) / _DENSITY_STEP), 1) * _DENSITY_STEP
 
     def density(self, weights: StepWeights) -> float:
-        """The same from their entropy, not rounded."""
+        """The same, not rounded."""
         key = id(weights)
         if key not in self._densities:
-            rows = np.zeros((ROWS, VALUES), np.int64)
-            count_values(weights.values.ravel(), rows)
-            counts = rows.sum(axis=0)
-            shares = counts[counts > 0] / weights.values.size
-            self._densities[key] = (weights, float(-(shares * np.log2(shares)).sum()) / 8 * _CODE_OVERHEAD)
+            self._densities[key] = weights, expected_bytes(weights.values) / weights.values.size
         return self._densities[key][1]
 
     def add_weights(
@@ -191,6 +182,7 @@ class ExpectedConstants:
     def __init__(self, constants: Constants, *, is_rounded: bool = True) -> None:
         self.bytes_per_weight = constants.bytes_per_weight if is_rounded else constants.density
         self.digests_of = constants.digests_of
+        self._ublock = constants.variant.accelerator.ofm_ublock
         self._slices: dict[tuple[object, ...], WeightSlice] = {}
 
     def add_weights(
@@ -201,7 +193,7 @@ class ExpectedConstants:
         known = self._slices.get(key)
         if known is None:
             own = weights.values[channels]
-            filled = _filled_bytes(*own.shape, is_depthwise=is_depthwise)
+            filled = _filled_bytes(own.shape, choice.ublock or self._ublock, is_depthwise=is_depthwise)
             size = int(own.size * self.bytes_per_weight(weights) + filled) + len(own) * SCALE_RECORD_BYTES
             known = self._slices[key] = WeightSlice(((len(self._slices), size),), (), ())
         return known
@@ -212,14 +204,14 @@ class ExpectedConstants:
         return sum(size for known in self._slices.values() for _, size in known.pieces)
 
 
-def _filled_bytes(outputs: int, height: int, width: int, inputs: int, *, is_depthwise: bool) -> float:
+def _filled_bytes(shape: tuple[int, ...], ublock: Block | Size, *, is_depthwise: bool) -> float:
     """Expected bytes of the zeros that fill up channels and, of a depthwise convolution, the elements of the kernel."""
+    outputs, height, width, inputs = shape
     taps = height * width
     if is_depthwise:
-        return outputs * float(-taps % kernel_group(1)) * _OTHER_PADDING_BYTES
-    filled = -inputs % ARRAY_CHANNELS
-    more = (-outputs % ARRAY_CHANNELS) * taps * (inputs + filled)
-    return outputs * taps * filled * PADDING_BYTES + more * _OTHER_PADDING_BYTES
+        return padding_bytes(outputs * (-taps % kernel_group(1)), outputs * taps)
+    both = round_up(outputs, ublock.depth) * taps * round_up(inputs, ARRAY_CHANNELS)
+    return padding_bytes(both - math.prod(shape), math.prod(shape))
 
 
 def _stream_key(channels: slice, choice: BlockChoice, step: WindowStep) -> tuple[object, ...]:

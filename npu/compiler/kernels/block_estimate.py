@@ -31,6 +31,9 @@ ifm_banks, accumulator_banks = inlined(_ifm_banks), inlined(_accumulator_banks)
 EXPOSED = 0.5
 """Part of an operation's first fetch and last block that the blocks of its neighbours do not hide."""
 
+FAR_PORT = 1
+"""That of maps behind a memory of the NPU alone: nobody hides their first fetch, two buffers are filled in whole rounds."""
+
 SURE = 0.97
 """Part of the work of a map in one block that its parts do not fall below: bubbles of the MAC array depend on the block."""
 
@@ -160,9 +163,18 @@ def operation_cycles(op, machine, ports, limit, fetches, cost, scratch):  # type
             return total + max(held, 0.0)
     # The first block is fetched before anything else can work, the last one leaves the output unit after everything else.
     cost_block(cost, op, machine, ports, 0, 0, 0, fetches, scratch)
-    first = (cost.ifm_cycles + cost.ifm2_cycles) / fills_of_block(cost, op, machine)
+    fills = fills_of_block(cost, op, machine)
+    first = (cost.ifm_cycles + cost.ifm2_cycles) / fills
     last = min(max(cost.mac_cycles, first), cost.output_cycles)
-    return total + max(held, 0.0) + EXPOSED * (first + read_latency(cost, op, ports) + last)
+    fetched = first + read_latency(cost, op, ports)
+    total += max(held, 0.0) + EXPOSED * last
+    if op.ifm.port != FAR_PORT:
+        return total + EXPOSED * fetched
+    if machine.ifm_buffer_bytes > 0:
+        return total + fetched
+    deep = 1 if is_kept(op, machine) else ceil_div(op.ofm.depth, op.block_depth)
+    rounds = ceil_div(np.int64(down * across * deep * fills), ifm_buffers(op, machine))
+    return max(total, rounds * (fetched + cost.mac_cycles / fills)) + fetched
 
 
 @inlined

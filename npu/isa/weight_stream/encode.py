@@ -65,6 +65,12 @@ def stand_in_symbols(symbols: NDArray[np.int16]) -> bytes:
     return blake2b(symbols.data, digest_size=_ALIGNMENT).digest() + bytes(size - _ALIGNMENT)
 
 
+def expected_bytes(values: NDArray[np.int16]) -> float:
+    """Bytes of a stream of weights in any order, about, without what fills it up: quick, no sections are looked for."""
+    symbols = _listed(values.ravel())
+    return _checked(kernels.one_section_bits(symbols), symbols) / 8
+
+
 @functools.cache
 def _tables() -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
     """What two quotients are, and what each symbol costs."""

@@ -64,14 +64,14 @@ def test_a_map_that_fills_the_whole_fast_memory_is_in_it(depth: int) -> None:
 def test_weights_that_every_block_reads_have_room_beside_maps_that_would_fill_the_fast_memory() -> None:
     """A kernel that reads them in place waits a latency for every window of the decoder."""
     b, random = ModelBuilder(), np.random.default_rng(0)
-    x = b.input((1, 25, 5, 64), DType.INT8, scale=0.1)
+    x = b.input((1, 40, 40, 16), DType.INT8, scale=0.1)
     for _ in range(4):
-        weights = random.integers(-127, 128, (64, 1, 1, 64)).astype(np.int8)
-        inputs = [x, b.constant(weights, scale=0.01), b.constant(np.zeros(64, np.int32), scale=0.001)]
+        weights = random.integers(-127, 128, (16, 1, 1, 16)).astype(np.int8)
+        inputs = [x, b.constant(weights, scale=0.01), b.constant(np.zeros(16, np.int32), scale=0.001)]
         options = at.Conv2DOptions(at.Padding.SAME, 1, 1)
-        x = b.op("CONV_2D", inputs, (1, 25, 5, 64), DType.INT8, 0.1, attributes=options)
+        x = b.op("CONV_2D", inputs, (1, 40, 40, 16), DType.INT8, 0.1, attributes=options)
     b.output(x)
-    maps_bytes = 2 * 25 * 5 * 64
+    maps_bytes = 2 * 40 * 40 * 16
     usage = npu.compile(
         b.build(), session=Session(Hardware("ethos-u65-256", arena_cache_bytes=maps_bytes))
     ).compiled_model.usage

