@@ -33,9 +33,8 @@ _MUCH = 0.05
 _SLICE_DEPTH = 32
 """Channels that a block of a convolution is taken to have: those of a slice of its weights."""
 
-_EXPOSED = 0.2
-"""Part of the latency of the memory behind for which nothing works when a copy begins or ends: of 0, 0.2, 0.35 and 1
-the best for 44 networks on Ethos-U85 with 512 and 2048 MACs, and on Ethos-U65."""
+_EXPOSED = 0.5
+"""Part of the latency of the memory behind for which nothing works when a copy begins or ends: docs/compiler-constants.md."""
 
 
 def copy_boundaries(state: State) -> State:
