@@ -40,6 +40,9 @@ MAX_FIELDS = 64
 SLACK_BYTES = 16 << 20
 """Bytes of strings, blobs and arrays beyond the size of the file itself; more only comes from overlaps."""
 
+_LFS_POINTER = b"version https://git-lfs.github.com/"
+"""What a checkout without Git LFS has in place of a large file begins so."""
+
 _STRUCTS = {
     "bool": struct.Struct("<?"),
     "int8": struct.Struct("<b"),
@@ -76,6 +79,8 @@ class TableReader:
         """The table that the file starts with; `kind` is what messages call such a file."""
         if len(self.data) < 8 or self.data[4:8] != identifier:
             got = repr(self.data[4:8].decode("latin-1")) if len(self.data) >= 8 else f"a file of {len(self.data)} bytes"
+            if bytes(self.data[: len(_LFS_POINTER)]) == _LFS_POINTER:
+                got = "a pointer of Git LFS to it; bring the file itself with: git lfs pull"
             raise ModelError(f"{self.source}: must be {kind} (identifier {identifier.decode()} at byte 4), got {got}")
         return self.table(table, self.follow(0, "root"), "")
 

@@ -364,6 +364,10 @@ NOT_MODELS: dict[str, tuple[Callable[[Path], Path], str]] = {
     "empty": (file_with(b""), "must be a TFLite file, got an empty file"),
     "text": (file_with(b"all: clean\n\tmake -C src\n"), "must be a TFLite model .identifier TFL3 at byte 4., got ' cle'"),
     "short": (file_with(b"\0\0TFL3"), "must be a TFLite model .identifier TFL3 at byte 4., got a file of 6 bytes"),
+    "pointer": (
+        file_with(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"),
+        "must be a TFLite model .identifier TFL3 at byte 4., got a pointer of Git LFS to it; bring the file itself",
+    ),
     "only_the_identifier": (file_with(b"\0\0\0\0TFL3"), "root: offset at byte 0 must point into the file, got 0"),
     "device": (lambda path: Path("/dev/zero"), "must be a TFLite file"),
     "impossible_name": (lambda path: Path("a\0b"), r"a\\x00b: must be"),
