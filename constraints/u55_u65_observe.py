@@ -325,6 +325,12 @@ def int32_zero_point(view: OpView) -> Iterator[Observed]:
         yield Observed("zero point", _zero_point(ofm))
 
 
+def int32_elements(view: OpView) -> Iterator[Observed]:
+    ofm = view.output()
+    if ofm is not None and ofm.dtype is DType.INT32:
+        yield Observed("elements", math.prod(ofm.shape))
+
+
 def intermediates(view: OpView) -> Iterator[Observed]:
     yield Observed("intermediate tensors", len(view.op.intermediates))
 

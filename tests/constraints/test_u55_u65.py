@@ -83,10 +83,10 @@ def quantize(dtype: DType = DType.INT8) -> Model:
     return ops.op_model("QUANTIZE", [ops.tensor(MAP, dtype)], [ops.tensor(MAP, scale=0.25)], options.QuantizeOptions())
 
 
-def widened(zero_point: int) -> Model:
+def widened(zero_point: int = 0, shape: tuple[int, ...] = MAP) -> Model:
     """QUANTIZE from int16 to int32."""
-    ofm = ops.tensor(MAP, DType.INT32, scale=0.125, zero_point=zero_point)
-    return ops.op_model("QUANTIZE", [ops.tensor(MAP, DType.INT16, scale=0.5)], [ofm], options.QuantizeOptions())
+    ofm = ops.tensor(shape, DType.INT32, scale=0.125, zero_point=zero_point)
+    return ops.op_model("QUANTIZE", [ops.tensor(shape, DType.INT16, scale=0.5)], [ofm], options.QuantizeOptions())
 
 
 def softmax(value: tuple[str, float, int] = ("int8", 1 / 256, -128), beta: float = 1.0, shape: tuple[int, ...] = MAP) -> Model:
@@ -515,6 +515,7 @@ MAKERS: dict[str, Callable[[Any], Model]] = {
     "N-LSTM-5": lambda v: lstm(units=32, features=80) if v == 14336 else lstm(weights=v),
     "N-QUANT-1": lambda v: changed(quantize(DType.INT32), 0, quantization=ops.quantization(0.25 * v)),
     "N-QUANT-2": widened,
+    "N-QUANT-3": lambda v: widened(shape=(1, 1, 1, v)),
     "N-RED-1": lambda v: reduced(fixed=v == "constant"),
     "N-RED-2": compared,
     "N-REV-1": lambda v: reversed_along(fixed=v == "constant"),
