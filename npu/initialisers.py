@@ -365,28 +365,6 @@ def fill_18(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f1
     put_17(self, f17)
 
 
-def fill_19(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18):
-    put_0(self, f0)
-    put_1(self, f1)
-    put_2(self, f2)
-    put_3(self, f3)
-    put_4(self, f4)
-    put_5(self, f5)
-    put_6(self, f6)
-    put_7(self, f7)
-    put_8(self, f8)
-    put_9(self, f9)
-    put_10(self, f10)
-    put_11(self, f11)
-    put_12(self, f12)
-    put_13(self, f13)
-    put_14(self, f14)
-    put_15(self, f15)
-    put_16(self, f16)
-    put_17(self, f17)
-    put_18(self, f18)
-
-
 def fill_2(self, f0, f1):
     put_0(self, f0)
     put_1(self, f1)

@@ -53,6 +53,7 @@ from npu.isa.operations import (
     Layout,
     OfmReverse,
     OfmTranspose,
+    OperandScale,
     Operation,
     Pooling,
     PoolingMode,
@@ -289,6 +290,7 @@ def _elementwise(step: ElementwiseStep, common: dict[str, Any], maps: _Maps) -> 
         operand_rounding=step.operand_rounding,
         opa_scale=step.opa_scale,
         opb_scale=step.opb_scale,
+        ifm_scale=None if step.positive is None else OperandScale(step.positive.scale, step.positive.shift, step.rounding),
         **common,
     )
 

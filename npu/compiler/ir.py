@@ -216,8 +216,8 @@ class PoolingStep(WindowStep):
 class ElementwiseStep(Step):
     """An elementwise operation; `ifm2` broadcasts where its extent is 1. Exactly one of ifm2, scalar is given if binary.
 
-    The IFM always has the OFM's extent. `scalar` is the raw value, before `scalar_zero_point`. `opa_scale` of LRELU is that of
-    what is not negative (none: 1), on families that have it.
+    The IFM always has the OFM's extent. `scalar` is the raw value, before `scalar_zero_point`. `positive` is the scale of
+    what is not negative of LRELU, on families that have it; None: 1.
     """
 
     mode: ElementwiseMode
@@ -228,6 +228,7 @@ class ElementwiseStep(Step):
     operand_rounding: Rounding = Rounding.DOUBLE
     opa_scale: Scale = NO_SCALE
     opb_scale: int = 0
+    positive: Scale | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

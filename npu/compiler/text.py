@@ -181,6 +181,8 @@ def _view(view: View, names: dict[Storage, str]) -> str:
 def _kind_details(step: Step) -> Iterator[str]:
     if isinstance(step, ElementwiseStep) and step.mode.scales_operands:
         yield f"{step.operand_scaling.name} {step.opa_scale.scale}>>{step.opa_scale.shift} {step.opb_scale}"
+    if isinstance(step, ElementwiseStep) and step.positive is not None:
+        yield f"positive {step.positive.scale}>>{step.positive.shift}"
     if isinstance(step, WindowStep):
         yield from _window_details(step)
     if isinstance(step, ResizeStep):

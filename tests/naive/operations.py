@@ -268,9 +268,9 @@ def combine_pair(operation: Elementwise, a: int, b: int) -> int:
     if mode is ElementwiseMode.ABS:
         return out(abs(a))
     if mode is ElementwiseMode.LRELU:
-        positive = operation.opa_scale
-        if a >= 0 and positive.scale:
-            return rounding_shift(a * positive.scale, positive.shift, operation.rounding)
+        positive = operation.ifm_scale
+        if a >= 0 and positive is not None:
+            return rounding_shift(a * positive.scale, positive.shift, positive.rounding)
         return a if a >= 0 else out(a)
     a, b = _scale_operands(operation, a, b)
     return out(a + b if mode is ElementwiseMode.ADD else a - b)

@@ -448,7 +448,7 @@ class Builder:
         function: str | None = None,
         is_reversed: bool = False,
         factors: tuple[int, int] = (1, 1),
-        positive: Scale = NO_SCALE,
+        positive: Scale | None = None,
     ) -> None:
         """One elementwise step with a map or a number as the other operand; of sums both times `factors` of 16 bits.
 
@@ -470,8 +470,9 @@ class Builder:
                 lut=lut,
                 function=function,
                 is_reversed=is_reversed,
-                opa_scale=Scale(first, 0) if mode.scales_operands else positive,
+                opa_scale=Scale(first, 0) if mode.scales_operands else NO_SCALE,
                 opb_scale=second if mode.scales_operands else 0,
+                positive=positive,
             )
         )
 

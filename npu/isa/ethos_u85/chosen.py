@@ -134,9 +134,8 @@ def _elementwise(operation: Elementwise, common: dict[str, Any]) -> Elementwise:
     if is_unscaled:
         scale = Scale(1, scale.shift)
     if mode is ElementwiseMode.LRELU:
-        positive, rounding = operation.opa_scale, _of_operand(operation.rounding)
-        first = OperandScale(positive.scale, positive.shift, rounding) if positive.scale else _UNIT
-        second = OperandScale(scale.scale, scale.shift, rounding)
+        first = operation.ifm_scale or _UNIT
+        second = OperandScale(scale.scale, scale.shift, _of_operand(operation.rounding))
     ifm2 = None if operation.ifm2 is None else _map(operation.ifm2)
     if operation.is_reversed and ifm2 is not None:  # the first operand is the IFM
         common["ifm"], ifm2 = ifm2, common["ifm"]

@@ -285,7 +285,7 @@ def test_a_wrong_study_is_refused(text: str, message: str, tmp_path: Path, capsy
 
 
 def test_the_frame_has_a_type_for_every_column() -> None:
-    frame = npu.sweep([DIGITS], ["ethos-u55-64"], over={"memory_mode.arena_cache_bytes": [1, 65536]})
+    frame = npu.sweep([DIGITS], ["ethos-u55-64"], over={"memory_mode.arena_cache_bytes": [1, 1 << 22]})
     kinds = {name: str(frame[name].dtype) for name in ("model", "total_cycles", "time_ms", "outputs_equal", "error")}
     assert kinds == {
         "model": "string",
