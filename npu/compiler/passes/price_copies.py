@@ -53,8 +53,9 @@ def _least(graph: GraphState, state: State, maker: JobMaker) -> int:
     if not mode.has_separate_cache:
         return 0
     largest = max((step.weights.values.size for step in graph.steps if isinstance(step, ConvolutionStep)), default=0)
-    most = max(cache_bytes // TINY_PARTS[largest * MANY_PART > cache_bytes] - _plan(maker, 0).bytes, 0)
-    plans = {size: _plan(maker, size) for size in sorted({0, *(most >> halvings for halvings in range(5))})}
+    plans = {0: _plan(maker, 0)}
+    most = max(cache_bytes // TINY_PARTS[largest * MANY_PART > cache_bytes] - plans[0].bytes, 0)
+    plans |= {size: _plan(maker, size) for size in sorted({most >> halvings for halvings in range(5)} - {0})}
     return min(plans, key=lambda size: _cost(plans[size].cycles, max(plans[size].bytes, 1)))
 
 
