@@ -83,6 +83,24 @@ class AtMost:
 
 
 @dataclass(frozen=True, slots=True)
+class AtLeast:
+    """A number with a lower bound only."""
+
+    low: int
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, int | float) and value >= self.low
+
+    def __str__(self) -> str:
+        return f"at least {self.low}"
+
+    @property
+    def boundaries(self) -> tuple[tuple[Any, bool], ...]:
+        """Values around the limit and whether each is accepted."""
+        return ((self.low - 1, False), (self.low, True))
+
+
+@dataclass(frozen=True, slots=True)
 class OneOf:
     """A value out of a list. `others` are values outside it that are worth a test."""
 
@@ -144,7 +162,7 @@ class Predicate:
         return self.examples
 
 
-Limit = Range | RealRange | AtMost | OneOf | Exactly | Predicate
+Limit = Range | RealRange | AtLeast | AtMost | OneOf | Exactly | Predicate
 Observe = Callable[[OpView], Iterable[Observed]]
 
 
@@ -180,7 +198,7 @@ class Rule:
 
     def check(self, view: OpView) -> Violation | None:
         """The violation of this rule by an operator, None if it holds."""
-        limit = self.limit if self.limit_of is None else self.limit_for(view.variant)
+        limit = self.limit_for(view.variant)
         offending = [seen for seen in self.observe(view) if not limit.accepts(seen.value)]
         if not offending:
             return None

@@ -13,13 +13,13 @@ import pytest
 import npu
 from constraints import v0_1
 from constraints.checker import check
-from constraints.rule import Range, Rule
+from constraints.rule import AtLeast, Rule
 from constraints.u55_u65 import HARDWARE, PROFILE
 from constraints.u55_u65_observe import NOT_RESCALED
 from npu.compiler.lower.table import LOWERED
 from npu.graph import attributes as options
 from npu.graph.dtype import DType
-from npu.graph.graph import Model, Quantization, Tensor
+from npu.graph.graph import Graph, Model, Op, Quantization, Tensor
 from npu.graph.operands import Role
 from npu.graph.ops import BY_NAME, inputs_with
 from npu.hardware.catalogue import load_variant
@@ -555,22 +555,43 @@ def test_the_message_names_the_limit_of_the_target() -> None:
     for target, least in (("ethos-u55-32", 45056), ("ethos-u65-512", 6208)):
         violations = check(lstm(weights=1000), variant=load_variant(target)).ops[0].violations
         (message,) = [violation.message for violation in violations if violation.rule == "N-LSTM-5"]
-        assert f"weights of the gates must be in the range [{least}, " in message
+        assert f"weights of the gates must be at least {least}, " in message
+
+
+def totals_on_npu_and_cpu(model: Model, identifier: str, session: Session, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Total cycles of a model whose operators meet the lower bound of a rule, and do not."""
+    limit_for, content, cycles = Rule.limit_for, write_model(model), []
+    for limit in (AtLeast(0), AtLeast(1 << 31)):
+        monkeypatch.setattr(Rule, "limit_for", lambda r, v, own=limit: own if r.id == identifier else limit_for(r, v))
+        compiled = npu.compile(content, session=session)
+        cycles.append(npu.time_model(compiled.content, session=session).report.totals.total_cycles)
+    monkeypatch.undo()
+    return cycles
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u55-128", "ethos-u65-256"])
 def test_a_cell_is_placed_where_it_takes_fewer_cycles(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells of half of the weights that are the least, and of twice as many, on the NPU and on the CPU."""
-    session, limit_for = Session(Hardware(target)), Rule.limit_for
+    session = Session(Hardware(target))
     (rule,) = (rule for rule in PROFILE.rules if rule.id == "N-LSTM-5")
     least = next(count for count in range(1 << 16) if rule.limit_for(session.variant).accepts(count))
     for units, is_placed in ((math.isqrt(least // 16), False), (math.isqrt(least // 4), True)):
-        content, cycles = write_model(lstm(units=units, features=units, times=16)), []
-        for limit in (Range(0, 1 << 31), Range(1 << 31, 1 << 31)):
-            monkeypatch.setattr(Rule, "limit_for", lambda r, v, own=limit: own if r.id == rule.id else limit_for(r, v))
-            compiled = npu.compile(content, session=session)
-            cycles.append(npu.time_model(compiled.content, session=session).report.totals.total_cycles)
-        assert (cycles[0] < cycles[1]) is is_placed
+        cell = lstm(units=units, features=units, times=16)
+        on_npu, on_cpu = totals_on_npu_and_cpu(cell, rule.id, session, monkeypatch)
+        assert (on_npu < on_cpu) is is_placed
+
+
+@pytest.mark.parametrize("target", ["ethos-u65-256", "ethos-u85-256", "ethos-u85-1024"])
+def test_int32_is_made_where_it_takes_fewer_cycles(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half and twice as many elements as are the least, behind an ADD; Ethos-U55, left out, would gain from 4 on."""
+    session = Session(Hardware(target))
+    for count, is_placed in ((8, False), (32, True)):
+        x, y = (ops.tensor((1, 1, 1, count), DType.INT16, scale=0.25) for _ in range(2))
+        z = ops.tensor((1, 1, 1, count), DType.INT32, scale=0.125)
+        double = Op("ADD", (0, 0), (1,), options.AddOptions())
+        made = Model((Graph("main", (x, y, z), (double, Op("QUANTIZE", (1,), (2,), options.QuantizeOptions())), (0,), (2,)),))
+        on_npu, on_cpu = totals_on_npu_and_cpu(made, "N-QUANT-3", session, monkeypatch)
+        assert (on_npu < on_cpu) is is_placed
 
 
 # Named cases

@@ -51,7 +51,6 @@ MORE_REASONS = {
     ),
     **dict.fromkeys(("REDUCE_MAX-int32", "REDUCE_MIN-int32"), "not lowered; Vela's stream reads the first row alone"),
     "BATCH_MATMUL-uint8": NO_KERNEL,
-    "QUANTIZE-int16-int32": "fewer than 64 elements are faster on the CPU (`N-QUANT-3`); more are placed",
     "DIV-int32": "no public source says how Ethos-U85 rounds a quotient",
 }  # fmt: skip
 """The same for Ethos-U85."""
