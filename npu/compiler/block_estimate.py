@@ -22,6 +22,7 @@ from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.isa.operations import AccumulatorFormat, Block, IfmPadding, Traversal, Upscale, ifm_plane
 from npu.isa.shram import BufferProblem, Work
+from npu.isa.weight_stream.encode import padding_bytes
 from npu.layouts import MapShape, dense_steps
 from npu.machine.kernels import rows as r
 from npu.machine.output_unit import element_cycles
@@ -58,18 +59,6 @@ _NO_PADDING = IfmPadding()
 
 _FEWEST_FETCHES = 64
 """Room for those of most blocks: to hand over a new one takes longer than a search."""
-
-
-def padding_bytes(zeros: int, weights: int) -> float:
-    """Expected bytes of zeros that fill up so many weights in a stream: what tells them apart, or a run behind every weight.
-
-    A run has a quotient in ones and up to three bits of remainder.
-    """
-    if not zeros:
-        return 0.0
-    both = zeros + weights
-    told = zeros * math.log2(both / zeros) + weights * math.log2(both / weights)
-    return min(told, *(weights * (1 + bits) + zeros / (1 << bits) for bits in range(4))) / 8
 
 
 class SecondInput(NamedTuple):
@@ -155,7 +144,7 @@ class BlockSearch:
         self._machine, self._ports, self._costs = machine_rows(variant), port_rows(variant), np.zeros(2, r.BLOCK_COST)
         self._axes = np.zeros((3, max(limit.height, limit.width, limit.depth)), np.int64)
         self._counts, self._block = np.zeros(3, np.int64), np.zeros(3, np.int64)
-        self._below, self._lock, self._fetches = np.zeros(1), Lock(), 0
+        self._limits, self._lock, self._fetches = np.zeros(2), Lock(), 0
 
     def micro_blocks(self, problem: BlockProblem) -> Sequence[Block | None]:
         """Those that the operation may have; None alone where there is no choice."""
@@ -178,7 +167,7 @@ class BlockSearch:
             for axis, sizes in enumerate(axes):
                 self._counts[axis] = len(sizes)
                 self._axes[axis, : len(sizes)] = sizes
-            self._below[0] = below
+            self._limits[:] = below, problem.ifm_in_arena
             cycles, block = self._choose(), self._block.tolist()
         return (Block(*block), cycles) if block[0] else None
 
@@ -187,7 +176,7 @@ class BlockSearch:
             self._fetches = max(fetches, 2 * self._fetches, _FEWEST_FETCHES)
             self._choose = choose.bind(
                 *(self._operation, self._machine, self._ports, self._rule, self._axes, self._counts),
-                *(np.zeros(self._fetches, r.FETCH), self._costs, self._block, self._below),
+                *(np.zeros(self._fetches, r.FETCH), self._costs, self._block, self._limits),
             )
 
 

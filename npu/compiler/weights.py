@@ -10,14 +10,13 @@ import numpy.typing as npt
 
 from npu.compiler.allocate import ALIGNMENT
 from npu.compiler.block_config import BlockChoice
-from npu.compiler.block_estimate import padding_bytes
 from npu.compiler.ir import StepWeights, WindowStep
 from npu.digests import blake2b
 from npu.hardware.variant import Size, Variant
 from npu.isa.families import family_of
 from npu.isa.family import WeightUse
 from npu.isa.operations import Block
-from npu.isa.weight_stream.encode import Encoder, expected_bytes
+from npu.isa.weight_stream.encode import Encoder, expected_bytes, padding_bytes
 from npu.machine.rules import ARRAY_CHANNELS, SCALE_RECORD_BYTES, kernel_group, round_up
 from npu.records import dataclass
 

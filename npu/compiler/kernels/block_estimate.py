@@ -31,9 +31,6 @@ ifm_banks, accumulator_banks = inlined(_ifm_banks), inlined(_accumulator_banks)
 EXPOSED = 0.5
 """Part of an operation's first fetch and last block that the blocks of its neighbours do not hide."""
 
-FAR_PORT = 1
-"""That of maps behind a memory of the NPU alone: nobody hides their first fetch, two buffers are filled in whole rounds."""
-
 SURE = 0.97
 """Part of the work of a map in one block that its parts do not fall below: bubbles of the MAC array depend on the block."""
 
@@ -147,8 +144,12 @@ def plane_cycles(op, machine, ports, y, x, fetches, cost, scratch):  # type: ign
 
 
 @inlined
-def operation_cycles(op, machine, ports, limit, fetches, cost, scratch):  # type: ignore[no-untyped-def]
-    """Cycles of the whole operation, or some number above `limit` where they are more than that."""
+def operation_cycles(op, machine, ports, limit, is_far, fetches, cost, scratch):  # type: ignore[no-untyped-def]
+    """Cycles of the whole operation, or some number above `limit` where they are more than that.
+
+    `is_far`: the input lies behind a memory of the NPU alone. Nobody hides its first fetch, and two buffers are filled in whole
+    rounds.
+    """
     down, across = ceil_div(op.ofm.height, op.block_height), ceil_div(op.ofm.width, op.block_width)
     total, held = 0.0, -ports[op.ifm.port].cap_ahead_cycles
     for a in range(9):
@@ -168,7 +169,7 @@ def operation_cycles(op, machine, ports, limit, fetches, cost, scratch):  # type
     last = min(max(cost.mac_cycles, first), cost.output_cycles)
     fetched = first + read_latency(cost, op, ports)
     total += max(held, 0.0) + EXPOSED * last
-    if op.ifm.port != FAR_PORT:
+    if not is_far:
         return total + EXPOSED * fetched
     if machine.ifm_buffer_bytes > 0:
         return total + fetched
@@ -219,14 +220,14 @@ def fewest_cycles(op, machine, ports, fetches, cost, scratch):  # type: ignore[n
     ty.float64(OPERATIONS, MACHINES, PORTS, BUFFERS, ty.int64[:, ::1], LIST, FETCHES, BLOCK_COSTS, LIST, ty.float64[::1]),
     error_model="numpy",
 )
-def choose(operations, machines, ports, rules, axes, counts, fetches, costs, best, limit):  # type: ignore[no-untyped-def]
-    """Fills `best` with the block of the fewest cycles, which are returned, of those that find room and take fewer than `limit`
-    has; with zeros if none does.
+def choose(operations, machines, ports, rules, axes, counts, fetches, costs, best, limits):  # type: ignore[no-untyped-def]
+    """Fills `best` with the block of the fewest cycles, which are returned, of those that find room and take fewer than
+    limits[0]; with zeros if none does. The input is far unless limits[1] is 0.
 
     `axes` has the heights, widths and depths to combine, `counts` how many. Of blocks that take as long it is the largest, of
     these the widest. `fetches` has room for those of a block, `costs` two rows.
     """
-    op, rule, cycles = operations[0], rules[0], limit[0]
+    op, rule, cycles, is_far = operations[0], rules[0], limits[0], limits[1] != 0
     best[:] = 0
     least, for_block = fewest_cycles(op, machines[0], ports, fetches, costs[0], costs[1])
     for i in range(counts[0] * counts[1] * counts[2] - 1, -1, -1):
@@ -235,7 +236,7 @@ def choose(operations, machines, ports, rules, axes, counts, fetches, costs, bes
         is_slow = least + for_block * blocks_of(op) > cycles
         if is_slow or not is_fitting(rule, op.block_height, op.block_width, op.block_depth):
             continue
-        own = operation_cycles(op, machines[0], ports, cycles, fetches, costs[0], costs[1])
+        own = operation_cycles(op, machines[0], ports, cycles, is_far, fetches, costs[0], costs[1])
         if own < cycles or (own == cycles and best[0] > 0 and not is_larger(best, op)):
             cycles = own
             best[0], best[1], best[2] = op.block_height, op.block_width, op.block_depth

@@ -7,6 +7,7 @@ without palette and zero runs, which is therefore an upper bound.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -69,6 +70,18 @@ def expected_bytes(values: NDArray[np.int16]) -> float:
     """Bytes of a stream of weights in any order, about, without what fills it up: quick, no sections are looked for."""
     symbols = _listed(values.ravel())
     return _checked(kernels.one_section_bits(symbols), symbols) / 8
+
+
+def padding_bytes(zeros: int, weights: int) -> float:
+    """Expected bytes of zeros that fill up so many weights in a stream: what tells them apart, or a run behind every weight.
+
+    A run has a quotient in ones and up to three bits of remainder.
+    """
+    if not zeros:
+        return 0.0
+    both = zeros + weights
+    told = zeros * math.log2(both / zeros) + weights * math.log2(both / weights)
+    return min(told, *(weights * (1 + bits) + zeros / (1 << bits) for bits in range(4))) / 8
 
 
 @functools.cache
