@@ -739,7 +739,7 @@ def set_2(self, f0, f1):
     put(self, "f1", f1)
 
 
-def set_26(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22, f23, f24, f25):
+def set_27(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22, f23, f24, f25, f26):
     put(self, "f0", f0)
     put(self, "f1", f1)
     put(self, "f2", f2)
@@ -766,6 +766,7 @@ def set_26(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14
     put(self, "f23", f23)
     put(self, "f24", f24)
     put(self, "f25", f25)
+    put(self, "f26", f26)
 
 
 def set_3(self, f0, f1, f2):

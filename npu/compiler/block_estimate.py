@@ -20,7 +20,7 @@ import numpy.typing as npt
 from npu.compiler.kernels.block_estimate import BUFFER_RULE, choose
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
-from npu.isa.operations import AccumulatorFormat, Block, IfmPadding, Traversal, Upscale, ifm_plane
+from npu.isa.operations import AccumulatorFormat, Block, IfmPadding, OfmTranspose, Traversal, Upscale, ifm_plane
 from npu.isa.shram import BufferProblem, Work
 from npu.isa.weight_stream.encode import padding_bytes
 from npu.layouts import MapShape, dense_steps
@@ -77,7 +77,7 @@ class BlockProblem(BufferProblem):
     `output_rank` is the field of `OutputCycles` that holds for it.
     `ifm_in_arena` and `ofm_in_arena`: the map lies in the arena although the mode has a separate fast memory. Without an
     `ifm2` that of an operation with two inputs is like the first one. `ifm_plane` are height and width of the IFM of a resize,
-    which do not follow from the OFM.
+    which do not follow from the OFM. The axes of the OFM are stored in `ofm_order`.
     `weights_in_place`: they are read where the constants lie. `weight_bytes` are the bytes of the compressed stream per weight.
     A problem keeps its hash and its parts: stripes and gathered rows ask the same again and again.
     """
@@ -92,6 +92,7 @@ class BlockProblem(BufferProblem):
     ofm_is_bricked: bool = False
     ifm_in_arena: bool = False
     ofm_in_arena: bool = False
+    ofm_order: OfmTranspose = OfmTranspose.HWC
     ifm2: SecondInput | None = None
     ifm_plane: tuple[int, int] | None = None
     weights_in_place: bool = False
@@ -198,6 +199,7 @@ def fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Varia
     plane = problem.ifm_plane or ifm_plane(*problem.ofm[:2], kernel, problem.padding, problem.upscale)
     ifm_shape = (*plane, problem.ifm_depth)
     ifm_bytes, ofm_bytes, is_bricked = problem.ifm_bits // 8, problem.ofm_bits // 8, problem.ifm_is_bricked
+    stored = problem.ofm_order.axes
     known: dict[str, Any] = {
         "kind": r.CONV_PART_KERNEL if _is_part_kernel(problem) else _KINDS[problem.work],
         "kernel_height": kernel.height,
@@ -218,6 +220,9 @@ def fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Varia
         "set_depth": set_depth,
         "has_40_bit_accumulators": problem.accumulator is AccumulatorFormat.INT40,
         "has_ifm2": problem.reads_ifm2,
+        "stored_rows": stored[0],
+        "stored_columns": stored[1],
+        "stored_channels": stored[2],
         "output_element_cycles": element_cycles(
             variant,
             problem.output_rank,
@@ -227,7 +232,7 @@ def fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Varia
         ),
         "ifm": _map_row(ifm_shape, ifm_bytes, problem.ifm_map_depth, ifm_port, is_bricked=is_bricked),
         "ifm2": _map_row(other.shape, ifm_bytes, 0, ifm2_port, is_bricked=other.is_bricked),
-        "ofm": _map_row(problem.ofm, ofm_bytes, problem.ofm_map_depth, ofm_port, is_bricked=problem.ofm_is_bricked),
+        "ofm": _map_row(problem.ofm, ofm_bytes, problem.ofm_map_depth, ofm_port, stored, is_bricked=problem.ofm_is_bricked),
     }
     if problem.has_weights:
         known["stream_bytes"] = round(problem.channel_bytes * problem.ofm[2])
@@ -236,10 +241,16 @@ def fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Varia
 
 
 def _map_row(
-    shape: MapShape, element_bytes: int, map_depth: int, port: tuple[int, int], *, is_bricked: bool
+    shape: MapShape,
+    element_bytes: int,
+    map_depth: int,
+    port: tuple[int, int],
+    order: tuple[int, int, int] = OfmTranspose.HWC.axes,
+    *,
+    is_bricked: bool,
 ) -> tuple[int, ...]:
-    """A feature map of an OPERATION row; `port` is its number and the bytes of a burst there."""
-    stride_y, stride_x, _ = dense_steps(shape[1], map_depth or shape[2], element_bytes, is_bricked=is_bricked)
+    """A feature map of an OPERATION row; `port` is its number and the bytes of a burst there. Its axes lie in `order`."""
+    stride_y, stride_x, _ = dense_steps(shape[order[1]], map_depth or shape[order[2]], element_bytes, is_bricked=is_bricked)
     known = {
         "height": shape[0],
         "width": shape[1],

@@ -52,7 +52,6 @@ from npu.isa.operations import (
     KernelWindow,
     Layout,
     OfmReverse,
-    OfmTranspose,
     OperandScale,
     Operation,
     Pooling,
@@ -324,7 +323,7 @@ def _placed_otherwise(step: TransposeStep | ReverseStep, job: Job, common: dict[
     ifm = maps.of("ifm", step.ifm)
     common["ofm"] = replace(common["ofm"], height=ifm.height, width=ifm.width, depth=ifm.depth)
     if isinstance(step, TransposeStep):
-        options = KernelOptions(job.choice.ublock, transpose=OfmTranspose.HCW)
+        options = KernelOptions(job.choice.ublock, transpose=step.order)
     else:
         options = KernelOptions(job.choice.ublock, reverse=OfmReverse.W)
     return Pooling(mode=PoolingMode.SUM, ifm=ifm, kernel=KernelWindow(), options=options, **common)

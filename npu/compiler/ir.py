@@ -20,6 +20,7 @@ from npu.isa.operations import (
     ElementwiseMode,
     IfmPadding,
     KernelWindow,
+    OfmTranspose,
     OperandScaling,
     PoolingMode,
     ResizeMode,
@@ -250,7 +251,9 @@ class GatherStep(Step):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class TransposeStep(Step):
-    """A copy whose columns and channels change places."""
+    """A copy whose axes are stored in another order."""
+
+    order: OfmTranspose
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

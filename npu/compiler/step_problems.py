@@ -33,6 +33,7 @@ from npu.isa.operations import (
     IfmPadding,
     KernelWindow,
     Layout,
+    OfmTranspose,
     OperandScaling,
     PoolingMode,
     Upscale,
@@ -51,7 +52,7 @@ Facts: TypeAlias = tuple[Any, ...]
 _FACTS = (
     "work", "ofm", "ifm_depth", "ifm_bits", "ofm_bits", "kernel", "upscale", "ifm_map_depth", "ofm_map_depth", "padding",
     "has_lut", "has_clamp", "reads_ifm2", "accumulator", "output_rank", "ifm_is_bricked", "ofm_is_bricked", "ifm_in_arena",
-    "ofm_in_arena", "weight_bytes", "ifm2", "column_step", "ifm_plane",
+    "ofm_in_arena", "weight_bytes", "ifm2", "column_step", "ifm_plane", "ofm_order",
 )  # fmt: skip
 
 
@@ -109,6 +110,7 @@ def _facts(
         other is not None, accumulator, _output_rank(step, accumulator),
         layouts[ifm.storage] is Layout.NHCWB16, layouts[ofm.storage] is Layout.NHCWB16, is_far(ifm.storage),
         is_far(ofm.storage), weight_bytes, ifm2, column_step, ifm_plane,
+        step.order if isinstance(step, TransposeStep) else OfmTranspose.HWC,
     )  # fmt: skip
 
 

@@ -127,9 +127,9 @@ def _step(step: Step, written: set[Storage]) -> Iterator[str]:
     if isinstance(step, ReverseStep) and step.ofm.shape != step.ifm.shape:
         yield f"OFM must have the extent {step.ifm.shape}, got {step.ofm.shape}"
     if isinstance(step, TransposeStep):
-        height, width, depth = step.ifm.shape
-        if step.ofm.shape != (height, depth, width):
-            yield f"OFM must have the extent {(height, depth, width)}, got {step.ofm.shape}"
+        stored = tuple([step.ifm.shape[axis] for axis in step.order.axes])
+        if step.ofm.shape != stored:
+            yield f"OFM must have the extent {stored}, got {step.ofm.shape}"
 
 
 def _view(view: View) -> Iterator[str]:

@@ -126,6 +126,21 @@ def cut_for_transposes(axes: Sequence[Axis]) -> Cut | None:
     return Cut((*others, ABSENT)[0], columns, depth, tuple(others[1:]))
 
 
+def cut_for_swaps(axes: Sequence[Axis]) -> Cut | None:
+    """The cut whose columns are next to the depth in the source and whose rows are in the target, where they change places.
+
+    None if no axis is contiguous on both sides, or if one is next to it on both.
+    """
+    depth = next((axis for axis in axes if axis.source == axis.target == 1), ABSENT)
+    others = [axis for axis in axes if axis is not depth]
+    if depth is ABSENT or not others:
+        return None
+    columns, rows = min(others, key=lambda axis: axis.source), min(others, key=lambda axis: axis.target)
+    if rows is columns:
+        return None
+    return Cut(rows, columns, depth, tuple(axis for axis in others if axis not in (rows, columns)))
+
+
 def mixed_channels(axes: Sequence[Axis], largest: int) -> tuple[tuple[Axis, ...], tuple[int, ...]] | None:
     """The axes with the fewest of the densest as one, which is contiguous on both sides though its elements change places: for
     every element along it in the target the one of the source. None if it would be longer than `largest`, or the only axis.

@@ -30,6 +30,7 @@ from npu.isa.operations import (
     KernelWait,
     KernelWindow,
     Layout,
+    OfmTranspose,
     OperandScaling,
     Operation,
     Pooling,
@@ -214,6 +215,7 @@ def _kernel_fields(operation: KernelOperation, port_map: _PortMap) -> dict[str, 
         stream_bytes = sum(map(_LENGTH, ranges))
         weight_port = port_map.ports[ranges[0].region] if ranges else 0
     ublock = _ublock(operation, kernel, port_map.variant)
+    stored = (OfmTranspose.HWC if operation.options is None else operation.options.transpose).axes
     return {
         "kind": kind,
         "block_height": block.height,
@@ -243,6 +245,9 @@ def _kernel_fields(operation: KernelOperation, port_map: _PortMap) -> dict[str, 
         "blockdep": operation.blockdep,
         "ifm_end": operation.shram.ifm_end,
         "accumulator_start": operation.shram.accumulator_start,
+        "stored_rows": stored[0],
+        "stored_columns": stored[1],
+        "stored_channels": stored[2],
         "dma_bytes": 0,
         "dma_from": 0,
         "dma_to": 0,

@@ -56,6 +56,7 @@ from npu.isa.operations import (
     IfmPadding,
     KernelWindow,
     Layout,
+    OfmTranspose,
     PoolingMode,
     Rounding,
     Scale,
@@ -403,10 +404,10 @@ class Builder:
         ends = self._ends(ifm, ofm, finish)
         self.emit(ProductStep(**ends, ifm2=ifm2, scale=scale, rounding=rounding))
 
-    def transpose(self, ifm: View, ofm: View) -> None:
-        """A copy of raw values whose columns and channels change places."""
+    def transpose(self, ifm: View, ofm: View, order: OfmTranspose = OfmTranspose.HCW) -> None:
+        """A copy of raw values whose columns and channels change places, or other axes do."""
         ends = self._ends(replace(ifm, zero_point=0), replace(ofm, zero_point=0), None)
-        self.emit(TransposeStep(**ends, scale=IDENTITY, rounding=Rounding.NATURAL))
+        self.emit(TransposeStep(**ends, scale=IDENTITY, rounding=Rounding.NATURAL, order=order))
 
     def reverse(self, ifm: View, ofm: View) -> None:
         """A copy of raw values whose columns are stored from the last one on."""

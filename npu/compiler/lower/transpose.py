@@ -1,16 +1,16 @@
 """TRANSPOSE: maps of any pitch from row to row and from column to column, or an OFM that is stored transposed.
 
 Where the last axis stays it is a copy between such maps. Else a copy moves single bytes on one side, each a transaction of the
-memory. Ethos-U85 has an OFM whose columns and channels change places. Convolutions with one weight of 1 for every output
-channel move runs of bytes on both sides: a kernel that is a column of taps gathers rows into channels, one of a single tap lets
-channels change places. What costs least is taken.
+memory. Ethos-U85 has an OFM whose columns change places with channels, or with rows. Convolutions with one weight of 1 for
+every output channel move runs of bytes on both sides: a kernel that is a column of taps gathers rows into channels, one of a
+single tap lets channels change places. What costs least is taken.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -20,10 +20,18 @@ from npu.compiler.lower.fusions import same_quantization
 from npu.compiler.lower.memory import constant_values, lower_reshape
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
-from npu.graph.permutation import Axis, Cut, cut_for_copies, cut_for_runs, cut_for_transposes, mixed_channels, moved_axes
+from npu.graph.permutation import (
+    Axis,
+    Cut,
+    cut_for_copies,
+    cut_for_runs,
+    cut_for_swaps,
+    cut_for_transposes,
+    mixed_channels,
+    moved_axes,
+)
 from npu.hardware.variant import Variant
-from npu.isa.families import family_of
-from npu.isa.operations import KernelWindow, Scale
+from npu.isa.operations import KernelWindow, OfmTranspose, Scale
 from npu.isa.rules import MAX_EXTENT
 from npu.layouts import MapShape
 from npu.machine.port_rates import PortRate, port_rate
@@ -48,13 +56,13 @@ _UNIT = Scale(1 << 30, 30)
 @dataclass(frozen=True, slots=True)
 class Way:
     """How a permutation is done: the maps of `cut`, copied as they are; or up to `taps` rows at a time as channels; or, if
-    `channels` are given, with these channels of the source in this order; or with columns and channels in each other's place.
+    `channels` are given, with these channels of the source in this order; or stored with the axes in another `order`.
     """
 
     cut: Cut
     taps: int = 0
     channels: tuple[int, ...] = ()
-    is_transposed: bool = False
+    order: OfmTranspose = OfmTranspose.HWC
 
     @property
     def maps(self) -> int:
@@ -95,7 +103,12 @@ def permute(builder: Builder, source: View, target: View, shape: Sequence[int], 
         axes = moved_axes(shape, order, pitches, steps)
         only_copies = source.element.bits == 32  # the MAC array has no 32-bit inputs
         way = Way(cut_for_copies(axes)) if only_copies else MoveCost(builder.variant, is_far).best(axes)
-        _move(builder, source, target, way)
+        ways = [way]
+        if builder.family.transposes and not only_copies:
+            cuts = {OfmTranspose.HCW: cut_for_transposes(axes), OfmTranspose.WHC: cut_for_swaps(axes)}
+            ways += [Way(cut, order=stored) for stored, cut in cuts.items() if cut is not None]
+        few = [one for one in ways if one.maps <= way.maps]  # many maps are not cut in stripes, of which no estimate knows here
+        builder.make_cheapest([partial(_move, builder, source, target, one) for one in few])
 
 
 def axis_pitches(shape: Sequence[int], view: View) -> list[int]:
@@ -116,8 +129,7 @@ class MoveCost:
         """The way to move `axes` that costs least by a rough estimate."""
         mode = self.variant.memory_mode
         rate = port_rate(self.variant, mode.arena if self.is_far else mode.cache)
-        has_transposes = family_of(self.variant.accelerator.product).transposes
-        return min(_ways(axes, has_transposes=has_transposes), key=lambda way: self._cycles(way, rate))
+        return min(_ways(axes), key=lambda way: self._cycles(way, rate))
 
     def _cycles(self, way: Way, rate: PortRate) -> float:
         """What all maps of a way cost: the start of each and its weights, then what is slower, multiplying or moving runs.
@@ -133,10 +145,8 @@ class MoveCost:
         return way.maps * start + way.cut.elements * element
 
 
-def _ways(axes: Sequence[Axis], *, has_transposes: bool) -> Iterator[Way]:
+def _ways(axes: Sequence[Axis]) -> Iterator[Way]:
     yield Way(cut_for_copies(axes))
-    if has_transposes and (cut := cut_for_transposes(axes)) is not None:
-        yield Way(cut, is_transposed=True)
     mixed = mixed_channels(axes, _MOST_CHANNELS)
     if mixed is not None:
         yield Way(cut_for_copies(mixed[0]), channels=mixed[1])
@@ -151,12 +161,14 @@ def _move(builder: Builder, source: View, target: View, way: Way) -> None:
     base = source.start, target.start
     for first, start, (height, width, depth) in way.cut.pieces(way.taps or MAX_EXTENT, MAX_EXTENT):
         ifm = _part(source, base[0] + first, (rows.source, columns.source), (height, width, depth))
-        made, pitch = (1, width, height) if way.taps else (height, width, depth), (rows.target, columns.target)
-        if way.is_transposed:
-            made, pitch = (height, depth, width), (rows.target, way.cut.depth.target)
-        ofm = _part(target, base[1] + start, pitch, made)
-        if way.is_transposed:
-            builder.transpose(ifm, ofm)
+        made, pitches = (height, width, depth), (rows.target, columns.target, way.cut.depth.target)
+        down, across, deep = way.order.axes
+        made = (1, width, height) if way.taps else (made[down], made[across], made[deep])
+        # what is swapped lies in rows, as a copy of it would: others may see it in another shape
+        part = _pitched if way.order is OfmTranspose.WHC else _part
+        ofm = part(target, base[1] + start, (pitches[down], pitches[across]), made)
+        if way.order is not OfmTranspose.HWC:
+            builder.transpose(ifm, ofm, way.order)
         elif way.taps:
             _select(builder, ifm, ofm, _one_tap_each(height))
         elif way.channels:
@@ -179,6 +191,10 @@ def _part(view: View, first: int, pitch: tuple[int, int], shape: MapShape) -> Vi
     is_box = pitch[1] == channels and (pitch[0] == columns * channels or shape[0] == 1) and view.pitch is None
     if is_box and x + shape[1] <= columns and c + shape[2] <= channels:
         return View(view.storage, view.full, (y, x, c), shape, view.element)
+    return _pitched(view, first, pitch, shape)
+
+
+def _pitched(view: View, first: int, pitch: tuple[int, int], shape: MapShape) -> View:
     return View(view.storage, view.full, (0, 0, first), shape, view.element, pitch=pitch)
 
 

@@ -122,7 +122,7 @@ def fill_output(fetch, op, machine, y, rows, x, columns, z, depth):  # type: ign
     """Fills what the last fetch of a block has besides: its output and its second input."""
     beat = machine.beat_bytes
     fetch.is_last = 1
-    fetch.ofm_beats, fetch.ofm_bursts = write_traffic(op.ofm, y, rows, x, columns, z, depth, beat)
+    fetch.ofm_beats, fetch.ofm_bursts = write_traffic(op, y, rows, x, columns, z, depth, beat)
     if op.has_ifm2 and combines_channels(op.kind) and op.stream_bytes == 0:  # its columns are the weights
         fetch.ifm2_beats = second_input_beats(op, 0, 1, z, depth, 0, op.ifm.depth, beat)
     elif op.has_ifm2:

@@ -77,6 +77,11 @@ OPERATION = np.dtype(
             "streams_once",  # whether only the first block of the plane brings weights
             "blockdep",
             *("ifm_end", "accumulator_start"),  # SHRAM banks
+            *(
+                "stored_rows",
+                "stored_columns",
+                "stored_channels",
+            ),  # the axis that each has been: 0 rows, 1 columns, 2 channels
             *("dma_bytes", "dma_from", "dma_to"),  # ports; below 0: no port
             "outstanding",  # of a wait
             "command_words",

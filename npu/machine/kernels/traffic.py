@@ -1,7 +1,8 @@
 """Beats and bursts with which boxes of feature maps cross a port, by layout.
 
 Rules found with the beat counters of published measurements and exact on them to a few beats: bricks are moved whole, row by
-row; rows of NHWC maps cost the beats that they touch; NHWC outputs are written in pieces of 16 channels of a pixel.
+row; rows of NHWC maps cost the beats that they touch; NHWC outputs are written in pieces of 16 channels of a pixel. No
+measurement shows an OFM whose axes are stored in another order: it is taken to be written as it lies.
 """
 
 from __future__ import annotations
@@ -73,14 +74,24 @@ def read_traffic(fm, y, rows, x, columns, channel, depth, beat):  # type: ignore
 
 
 @inlined
-def write_traffic(fm, y, rows, x, columns, channel, depth, beat):  # type: ignore[no-untyped-def]
-    """(beats, bursts) of writing a block of an OFM."""
+def along(axis, y, x, z):  # type: ignore[no-untyped-def]
+    """What holds for an axis, of what holds for rows, columns and channels."""
+    return y if axis == 0 else x if axis == 1 else z
+
+
+@inlined
+def write_traffic(op, y, rows, x, columns, z, depth, beat):  # type: ignore[no-untyped-def]
+    """(beats, bursts) of writing a block of the OFM, whose axes are stored in any order."""
+    fm, a, b, c = op.ofm, op.stored_rows, op.stored_columns, op.stored_channels
     if fm.burst_bytes == 0:
         return np.int64(0), np.int64(0)
+    y, x, z = along(a, y, x, z), along(b, y, x, z), along(c, y, x, z)
+    rows, columns, depth = along(a, rows, columns, depth), along(b, rows, columns, depth), along(c, rows, columns, depth)
     if fm.layout == 1:
         return brick_traffic(fm, rows, columns, depth, beat)
-    is_whole = fm.depth <= BRICK_DEPTH and fm.stride_x == fm.depth * fm.element_bytes
-    return nhwc_traffic(fm, y, rows, x, columns, channel, depth, is_whole, depth if is_whole else BRICK_DEPTH, beat)
+    whole = along(c, fm.height, fm.width, fm.depth)
+    is_whole = whole <= BRICK_DEPTH and fm.stride_x == whole * fm.element_bytes
+    return nhwc_traffic(fm, y, rows, x, columns, z, depth, is_whole, depth if is_whole else BRICK_DEPTH, beat)
 
 
 @kernel(_I(OPERATION_ROW, *(_I,) * 7), error_model="numpy")

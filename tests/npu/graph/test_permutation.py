@@ -16,6 +16,7 @@ from npu.graph.permutation import (
     Cut,
     cut_for_copies,
     cut_for_runs,
+    cut_for_swaps,
     cut_for_transposes,
     dense_pitches,
     is_permutation,
@@ -52,7 +53,7 @@ def test_the_pieces_of_all_cuts_move_every_element_to_its_place(
 ) -> None:
     shape, order = case
     axes = moved_axes(shape, order)
-    cuts = [cut_for_copies(axes), cut_for_runs(axes) if axes else None, cut_for_transposes(axes)]
+    cuts = [cut_for_copies(axes), cut_for_runs(axes) if axes else None, cut_for_transposes(axes), cut_for_swaps(axes)]
     for cut in (item for item in cuts if item is not None):
         assert moved(cut, math.prod(shape), rows, others) == transposed(shape, order)
         assert cut.count(rows, others) == len(list(cut.pieces(rows, others)))
@@ -161,6 +162,19 @@ def test_transposes_have_channels_of_the_source_and_columns_that_are_channels_of
     assert cut_for_transposes(moved_axes((2, 5, 3, 4), (1, 3, 0, 2))) == Cut(
         Axis(5, 12, 24), Axis(3, 4, 1), Axis(4, 1, 6), (Axis(2, 60, 3),)
     )
+
+
+def test_swaps_have_columns_beside_the_channels_of_the_source_and_rows_beside_those_of_the_target() -> None:
+    assert cut_for_swaps(moved_axes((3, 4, 5), (1, 0, 2))) == Cut(Axis(3, 20, 5), Axis(4, 5, 15), Axis(5, 1, 1), ())
+    assert cut_for_swaps(moved_axes((2, 3, 4, 5), (0, 2, 1, 3))) == Cut(
+        Axis(3, 20, 5), Axis(4, 5, 15), Axis(5, 1, 1), (Axis(2, 60, 60),)
+    )
+
+
+def test_nothing_is_swapped_where_channels_move_or_one_axis_is_beside_them_on_both_sides() -> None:
+    assert cut_for_swaps(moved_axes((3, 4, 5), (2, 1, 0))) is None
+    assert cut_for_swaps(moved_axes((6,), (0,), source=[2], target=[1])) is None
+    assert cut_for_swaps([Axis(3, 100, 1000), Axis(4, 10, 10), Axis(2, 1, 1)]) is None
 
 
 def test_there_is_no_transpose_where_an_axis_is_contiguous_on_both_sides() -> None:

@@ -13,11 +13,13 @@ from npu.compiler.layout import choose_layouts
 from npu.compiler.lower.partition import lower_partition
 from npu.compiler.lower.transpose import MoveCost, axis_pitches
 from npu.graph import attributes as at
-from npu.graph.graph import Graph
+from npu.graph.graph import Graph, Model
 from npu.graph.permutation import moved_axes
 from npu.hardware.catalogue import load_variant
-from npu.isa.operations import Layout
+from npu.isa.operations import Layout, OfmTranspose
+from npu.tflite.writer import write_model
 
+from tests.support.ethos_u85 import exact_operations
 from tests.support.lowering import assert_exact, lowered
 from tests.support.random_graphs import Sketch, random_inputs
 
@@ -164,6 +166,25 @@ def test_axes_of_a_view_have_the_pitches_of_its_rows_and_columns() -> None:
     assert axis_pitches((5, 2, 3, 4), step.ifm) == [24, 12, 4, 1]
     assert axis_pitches((3, 4), step.ifm) == [4, 1]
     assert axis_pitches((4,), step.ifm) == [1]
+
+
+STORED: dict[str, tuple[Shape, Shape, OfmTranspose]] = {
+    "rows and columns of few channels": ((1, 30, 100, 4), (0, 2, 1, 3), OfmTranspose.WHC),
+    "rows and columns of many channels": ((1, 2, 50, 1000), (0, 2, 1, 3), OfmTranspose.HWC),
+    "batches of rows and columns": ((3, 40, 20, 2), (0, 2, 1, 3), OfmTranspose.WHC),
+    "rows that are many maps": ((54, 96, 2, 2, 3), (0, 2, 1, 3, 4), OfmTranspose.HWC),
+    "channels to the front": ((1, 28, 28, 48), (0, 3, 1, 2), OfmTranspose.HCW),
+    "channels to the back": ((1, 48, 28, 28), (0, 2, 3, 1), OfmTranspose.HCW),
+    "shuffled channels": ((1, 28, 28, 2, 24), (0, 1, 2, 4, 3), OfmTranspose.HCW),
+}
+
+
+@pytest.mark.parametrize("case", STORED)
+def test_ethos_u85_stores_a_permutation_in_its_order_where_that_costs_least(case: str) -> None:
+    shape, order, expected = STORED[case]
+    operations = exact_operations(write_model(Model((single(shape, order),))), "ethos-u85-256")
+    stored = {one.options.transpose for one in operations if one.options is not None}
+    assert stored - {OfmTranspose.HWC} == {expected} - {OfmTranspose.HWC}  # there may be a copy besides
 
 
 COPIES, MIXED = (0, 0), (0, 48)
