@@ -153,6 +153,14 @@ class ShapeCycles:
         return self._known[key]
 
 
+def least_cycles(
+    steps: Sequence[Step], layouts: Mapping[Storage, Layout], chooser: BlockChooser, far: Collection[Storage] = ()
+) -> float:
+    """Cycles of steps, each in the shape in which it takes least."""
+    shapes = ShapeCycles(layouts, chooser, far)
+    return sum(min(shapes.of(step).values()) for step in steps)
+
+
 class StepProblems:
     """What the blocks of steps depend on, worked out once for each step: jobs are drafted before they are made.
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from npu.compiler.allocate import allocate, live_bytes
+from npu.compiler.block_config import BlockChooser
 from npu.compiler.goal import Goal
-from npu.compiler.ir import Storage
-from npu.compiler.layout import choose_layouts, storage_bytes
+from npu.compiler.ir import Step, Storage
+from npu.compiler.layout import choose_layouts, lies_alike, reads, storage_bytes, views
 from npu.compiler.lifetime import shared_spans
 from npu.compiler.memory import MemoryPlanner
+from npu.compiler.pointwise import is_pointwise
 from npu.compiler.state import GraphState, State
-from npu.compiler.step_problems import StepEstimates
-from npu.hardware.variant import MemoryMode
+from npu.compiler.step_problems import StepEstimates, least_cycles
+from npu.hardware.variant import MemoryMode, PipelineTiming
 from npu.isa.operations import Layout
+from npu.layouts import BRICK_DEPTH
+from npu.machine.port_rates import port_rate
 
 _WORTH = 0.97
 """Of the bytes times the cycles with full bricks everywhere, what other layouts have at most: estimates are not closer."""
@@ -27,12 +31,35 @@ _MOST_CHANGES = 8
 
 def assign_layouts(state: State) -> State:
     """The state with the layouts of all storages."""
-    return state.with_graphs(tuple(replace(graph, layouts=_layouts(graph, state)) for graph in state.graphs))
+    return state.with_graphs(
+        tuple(replace(graph, layouts=_in_rows(graph.steps, _layouts(graph, state), state.chooser)) for graph in state.graphs)
+    )
+
+
+def _in_rows(steps: Sequence[Step], layouts: Mapping[Storage, Layout], chooser: BlockChooser) -> Mapping[Storage, Layout]:
+    """The layouts without bricks for operands of what works element by element and writes to afar, where this takes less.
+
+    A result without bricks is written there in pieces, unless the operands have none either: then it is one row. It must save
+    more than a latency, by which neighbours of small operations move.
+    """
+    mode = chooser.variant.memory_mode
+    if not mode.has_separate_cache:
+        return layouts
+    latency = port_rate(chooser.variant, mode.arena).read_latency
+    for step in steps:
+        if is_pointwise(step) and step.ofm.storage.is_boundary and layouts[step.ofm.storage] is Layout.NHWC:
+            operands = {view.storage for view in reads(step) if not lies_alike(view.storage)}
+            bricked = [storage for storage in operands if layouts[storage] is Layout.NHCWB16]
+            users = [one for one in steps if not operands.isdisjoint(view.storage for view in views(one))]
+            changed = {**layouts, **dict.fromkeys(bricked, Layout.NHWC)}
+            if bricked and least_cycles(users, changed, chooser) + latency < least_cycles(users, layouts, chooser):
+                layouts = changed
+    return layouts
 
 
 def _layouts(graph: GraphState, state: State) -> Mapping[Storage, Layout]:
     """The usual layouts; for SIZE without bricks that are not full where these cost more memory than they save cycles."""
-    best = layouts = choose_layouts(graph.steps)
+    best = layouts = _usual(graph.steps, state.variant.timing)
     if state.goal is not Goal.SIZE or not any(_is_padded(storage, layouts) for storage in layouts):
         return layouts
     estimates = StepEstimates(state.chooser, state.constants, in_place=not state.variant.memory_mode.has_separate_cache)
@@ -47,6 +74,15 @@ def _layouts(graph: GraphState, state: State) -> Mapping[Storage, Layout]:
             break
         layouts = {**layouts, **dict.fromkeys(padded, Layout.NHWC)}
     return best
+
+
+def _usual(steps: Sequence[Step], timing: PipelineTiming) -> Mapping[Storage, Layout]:
+    """The usual layouts, but none with a part of a brick for each position where operands are read as fast without."""
+    layouts = choose_layouts(steps)
+    if timing.nhwc_operand_factor > 1:
+        return layouts
+    few = [storage for storage in layouts if storage.shape[2] < BRICK_DEPTH and _is_padded(storage, layouts)]
+    return {**layouts, **dict.fromkeys(few, Layout.NHWC)}
 
 
 def _most(mode: MemoryMode) -> float:

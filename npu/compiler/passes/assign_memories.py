@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from npu.compiler.block_config import BlockChooser
 from npu.compiler.fast_memory import far_maps
-from npu.compiler.ir import Step, Storage
+from npu.compiler.ir import Storage
 from npu.compiler.layout import choose_layouts, views
 from npu.compiler.state import GraphState, State
-from npu.compiler.step_problems import ShapeCycles
+from npu.compiler.step_problems import least_cycles
 from npu.isa.operations import Layout
 
 
@@ -30,13 +30,9 @@ def _suited(graph: GraphState, far: frozenset[Storage], chooser: BlockChooser) -
     """The layouts with bricks for those maps in the arena whose steps take less by them."""
     layouts, sooner = graph.layouts, choose_layouts(graph.steps, far)
 
-    def cycles(steps: Sequence[Step], layouts: Mapping[Storage, Layout]) -> float:
-        shapes = ShapeCycles(layouts, chooser, far)
-        return sum(min(shapes.of(step).values()) for step in steps)
-
     for storage in (storage for storage in sooner if storage in far and sooner[storage] is not layouts[storage]):
         users = [step for step in graph.steps if any(view.storage is storage for view in views(step))]
         changed = {**layouts, storage: sooner[storage]}
-        if cycles(users, changed) < cycles(users, layouts):
+        if least_cycles(users, changed, chooser, far) < least_cycles(users, layouts, chooser, far):
             layouts = changed
     return layouts

@@ -9,7 +9,10 @@ import pytest
 
 from npu.compiler.ir import ElementwiseStep, PoolingStep, Storage, View
 from npu.compiler.layout import choose_layouts, feature_map, storage_bytes
-from npu.isa.operations import INT8, INT16, INT32, ElementwiseMode, Layout, PoolingMode, Scale
+from npu.isa.operations import INT8, INT16, INT32, Elementwise, ElementwiseMode, Layout, PoolingMode, Scale
+
+from tests.support.architectures.layers import Layers
+from tests.support.ethos_u85 import exact_operations
 
 
 def element_address(fm_base: int, strides: tuple[int, int, int], layout: Layout, size: int, y: int, x: int, c: int) -> int:
@@ -102,3 +105,27 @@ def test_maps_that_cannot_or_should_not_be_bricked_stay_nhwc(case: str) -> None:
     else:
         source, mode = View.whole(storage(32, element=INT32)), PoolingMode.REDUCE_SUM
     assert choose_layouts([copy(source, target, mode)])[source.storage] is Layout.NHWC
+
+
+@pytest.mark.parametrize(
+    ("target", "extent", "is_one_row"),
+    [("ethos-u85-256", 40, True), ("ethos-u65-256", 40, True), ("ethos-u85-256", 4, False), ("ethos-u55-128", 40, False)],
+)
+def test_products_that_are_written_to_afar_are_one_row_where_that_saves_more_than_a_latency(
+    target: str, extent: int, is_one_row: bool
+) -> None:
+    net = Layers(1)
+    x = net.input(extent, extent, 32)
+    content = net.finish(net.mul(net.conv(x, 32, k=1), net.conv(x, 32, k=1)))
+    *_, product = [one for one in exact_operations(content, target) if isinstance(one, Elementwise)]
+    assert {fm.layout is Layout.NHWC for fm in product.ifms} == {is_one_row}
+    assert (product.ofm.depth <= 16) == is_one_row
+
+
+@pytest.mark.parametrize(("target", "layout"), [("ethos-u85-1024", Layout.NHWC), ("ethos-u55-128", Layout.NHCWB16)])
+def test_operands_of_sums_fill_a_part_of_a_brick_only_where_they_are_read_faster_so(target: str, layout: Layout) -> None:
+    net = Layers(1)
+    x = net.input(20, 20, 8)
+    content = net.finish(net.conv(net.add(net.conv(x, 8, k=1), net.conv(x, 8, k=1)), 8, k=1))
+    (total,) = [one for one in exact_operations(content, target) if isinstance(one, Elementwise)]
+    assert {fm.layout for fm in total.ifms} == {layout}
