@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from npu.compiler.ir import View
 from npu.compiler.lower.builder import Builder
@@ -12,17 +13,27 @@ from npu.graph.graph import Op
 
 
 def lower_tile(builder: Builder, op: Op) -> None:
-    """TILE: what is there is copied behind itself, along one axis after the other, until the axis is full."""
-    source, full = builder.tensor(op.inputs[0]).shape, builder.tensor(op.outputs[0]).shape
+    """TILE: what is there is copied behind itself, along one axis after the other, until the axis is full.
+
+    One more of the input may come from there again: it need not wait for the first, but may be further away.
+    """
+    builder.make_cheapest([partial(_tile, builder, op, reads_again=reads_again) for reads_again in (True, False)])
+
+
+def _tile(builder: Builder, op: Op, *, reads_again: bool) -> None:
+    source, full = list(builder.tensor(op.inputs[0]).shape), builder.tensor(op.outputs[0]).shape
     target = builder.output(op.outputs[0])
-    origin, filled = [0] * len(full), list(source)
+    origin, filled = [0] * len(full), source.copy()
     _place(builder, op, target, origin)
     for axis in reversed(range(len(full))):
         while filled[axis] < full[axis]:
-            shape = list(filled)
+            shape = filled.copy()
             shape[axis] = min(filled[axis], full[axis] - filled[axis])
             start = [filled[axis] if other == axis else 0 for other in range(len(full))]
-            _copy_box(builder, target, full, shape, origin, start)
+            if reads_again and shape == source:
+                _place(builder, op, target, start)
+            else:
+                _copy_box(builder, target, full, shape, origin, start)
             filled[axis] += shape[axis]
 
 
