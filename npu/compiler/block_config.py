@@ -33,6 +33,8 @@ _REMEMBERED = 1 << 14
 _MANY_DEPTHS = 8
 _HOPELESS = 2
 """A traversal that needs so many times the steps of the other one is not looked at."""
+_FEW_TAPS = 9
+"""Of most windows: blocks of a pooling whose windows have more read much of their input twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,21 +169,27 @@ def _best_of_depth(problem: BlockProblem, search: BlockSearch, depth: int, ubloc
 
 
 def _best(problems: Sequence[BlockProblem], search: BlockSearch, depth_limit: int) -> BlockChoice | None:
-    """The best block of one of the problems; the first ones win ties."""
+    """The best block of one of the problems; the first ones win ties.
+
+    There is room for two at a time, unless none is so small, or windows of a pooling overlap much: one alone may be larger.
+    """
     least: tuple[BlockProblem, Block, float, Block | None] | None = None
     accelerator = search.variant.accelerator
     deepest = _deepest(problems[0].work, accelerator) if problems else 0
     limit = min(deepest, depth_limit or deepest)
     for halves in search.buffers.halves:
-        for problem in problems:
+        for problem in problems if least is None else filter(_overlaps, problems):
             for ublock in search.micro_blocks(problem):
                 depths = _even(_depths(problem, ublock or accelerator.ofm_ublock, limit), problem.ofm[2])
                 best = _best_of(problem, search, depths, ublock, halves, least[2] if least else math.inf)
                 if best is not None:
                     least = (problem, *best, ublock)
-        if least is not None:
-            return _choice(least[0], search, *least[1:])
-    return None
+    return None if least is None else _choice(least[0], search, *least[1:])
+
+
+def _overlaps(problem: BlockProblem) -> bool:
+    """Whether it is a pooling whose windows overlap much."""
+    return not problem.has_weights and problem.kernel.height * problem.kernel.width > _FEW_TAPS
 
 
 def _best_of(

@@ -12,6 +12,7 @@ from npu.compiler.block_estimate import BlockProblem
 from npu.errors import CompileError
 from npu.hardware.catalogue import load_variant
 from npu.isa.decode import decode
+from npu.isa.families import family_of
 from npu.isa.operations import (
     AccumulatorFormat,
     Block,
@@ -23,6 +24,7 @@ from npu.isa.operations import (
 )
 from npu.isa.payload import parse_payload
 from npu.isa.shram import Work, buffers_of, shram_layout
+from npu.machine.buffers import accumulator_banks, ifm_banks
 from npu.tflite.writer import write_model
 
 from tests.support.shared import shared_models
@@ -151,3 +153,17 @@ def test_an_operation_without_any_block_is_refused() -> None:
     tiny = replace(variant, shram=replace(variant.shram, banks=4))
     with pytest.raises(CompileError, match="must have a block that fits the buffers"):
         BlockChooser(tiny).choose(problem)
+
+
+@pytest.mark.parametrize(("taps", "fits_twice"), [(21, False), (3, True)])
+def test_a_pooling_whose_windows_overlap_much_may_have_a_block_that_has_no_room_for_two(taps: int, fits_twice: bool) -> None:
+    problem = BlockProblem(
+        work=Work.MAX_POOL, ofm=(60000, 1, 1), ifm_depth=1, ifm_bits=8, ofm_bits=64, kernel=KernelWindow(1, taps),
+        ifm_in_arena=True, ofm_in_arena=True, accumulator=AccumulatorFormat.INT40,
+    )  # fmt: skip
+    variant = load_variant("ethos-u85-1024")
+    choice = BlockChooser(variant).choose(problem)
+    rule = family_of(variant.accelerator.product).buffers.rule(problem, choice.ublock, variant, 2)
+    block = choice.block.height, choice.block.width, choice.block.depth
+    used = ifm_banks(rule, *block), accumulator_banks(rule, *block)
+    assert (used[0] <= rule.ifm_room and used[1] <= rule.accumulator_room) == fits_twice
