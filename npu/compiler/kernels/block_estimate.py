@@ -107,7 +107,7 @@ def round_trip(cost, op, ports, machine, deep, fetched, fetches, scratch):  # ty
     _, down, across = fetches_of_block(op)
     count, mac = fills_of_block(cost, op, machine), cost.mac_cycles
     buffers, pieces = ifm_buffers(op, machine), down * across
-    if is_kept(op, machine):
+    if is_kept(op, machine) and (deep > 1 or machine.ifm_buffer_bytes == 0):
         return mac + max(fetched - (buffers - 1) * mac / count, 0.0) * (1 / deep if deep > 1 else count / 2)
     if machine.ifm_buffer_bytes > 0:
         # A fill waits for the sub-kernel so many before it, and is waited for by the next: one time around are several fills.

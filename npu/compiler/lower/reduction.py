@@ -19,6 +19,9 @@ from npu.records import replace
 _CHANNELS = 16
 """Channels that pooling has in hand at a time."""
 
+_MOST_ROWS = 256
+"""Of the window of a pooling, as the rules have it for TFLite's own."""
+
 
 def lower_reduce_max(builder: Builder, op: Op) -> None:
     """REDUCE_MAX."""
@@ -68,6 +71,8 @@ def _largest(builder: Builder, view: View, groups: Sequence[tuple[int, int, int]
 def _compare(builder: Builder, view: View, target: View, group: tuple[int, int, int]) -> None:
     outer, extent, inner = group
     ways = [partial(_pool, builder, view, target, parts) for parts in _ways(extent, inner)]
+    if outer == 1 and inner > 1 and extent <= _MOST_ROWS:
+        ways.append(partial(_pool_rows, builder, view, target, (extent, inner)))
     turned = turned_ways(builder, view, target, (outer, extent), PoolingMode.MAX) if inner == 1 else []
     builder.make_cheapest([*ways, *turned])
 
@@ -116,6 +121,15 @@ def _pool(builder: Builder, view: View, target: View, parts: Sequence[tuple[int,
         made = target if is_last else builder.temporary("largest", (outer, 1, behind), view.element)
         builder.pool(builder.reshaped(view, (outer, part, behind)), made, PoolingMode.MAX, kernel=KernelWindow(1, part))
         view = made
+
+
+def _pool_rows(builder: Builder, view: View, target: View, extent: tuple[int, int]) -> None:
+    """Compare rows, one element behind the other along them: positions side by side are in hand at a time then, too."""
+    rows, inner = extent
+    depth = view.shape[2] if inner % view.shape[2] == 0 else math.gcd(inner, _CHANNELS)
+    columns = inner // depth
+    made = laid_out(target, (0, 0), (1, columns, depth), (inner, depth))
+    builder.pool(builder.reshaped(view, (rows, columns, depth)), made, PoolingMode.MAX, kernel=KernelWindow(rows, 1))
 
 
 def _ways(extent: int, inner: int) -> list[list[tuple[int, int]]]:

@@ -12,6 +12,7 @@ from npu.graph.dtype import DType
 from npu.isa.operations import Convolution, KernelOperation, Pooling
 
 from tests.support.builder import ModelBuilder
+from tests.support.ethos_u85 import exact_operations
 from tests.support.litert import random_inputs, run_reference
 from tests.support.lowering import assert_exact
 
@@ -50,6 +51,20 @@ def test_far_windows_are_pooled_twice_where_the_memory_is_slow() -> None:
     (partition,) = npu.compile(b.build(), target="ethos-u65-256").compiled_model.partitions
     widths = [operation.kernel.width for operation in partition.operations if isinstance(operation, Pooling)]
     assert [width for width in widths if width > 1] == [40, 40]
+
+
+@pytest.mark.parametrize("target", ["ethos-u65-256", "ethos-u85-1024"])
+@pytest.mark.parametrize(("extent", "window"), [(92, {(92, 1)}), (300, {(1, 20), (1, 15)})])
+def test_the_largest_of_rows_are_found_at_positions_side_by_side(
+    target: str, extent: int, window: set[tuple[int, int]]
+) -> None:
+    b = ModelBuilder()
+    x = b.input((1, extent, 40, 32), DType.INT8, scale=0.1)
+    axes = b.constant(np.array([1], np.int32))
+    b.output(b.op("REDUCE_MAX", [x, axes], (1, 1, 40, 32), DType.INT8, 0.1, attributes=at.ReducerOptions(keep_dims=True)))
+    made = [operation for operation in exact_operations(b.build(), target) if isinstance(operation, Pooling)]
+    kernels = {(operation.kernel.height, operation.kernel.width) for operation in made}
+    assert kernels - {(1, 1)} == window  # there may be a copy besides
 
 
 def over_channels(kind: str, dtype: DType, shape: tuple[int, ...], *, keep_dims: bool) -> bytes:
