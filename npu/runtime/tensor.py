@@ -100,13 +100,17 @@ class RuntimeTensor:
 
     @property
     def scale(self) -> float:
-        """The per-tensor scale as the file's float32 value, 0.0 if not quantized."""
-        return self.quantization.scale if self.quantization is not None and self.quantization.scales.size else 0.0
+        """The only scale as the file's float32 value; 0.0 if there is none, or several, as TFLite's `params.scale` has it."""
+        return self.quantization.scale if self.quantization is not None and self._has_one_scale else 0.0
 
     @property
     def zero_point(self) -> int:
-        """The per-tensor zero point, 0 if not quantized."""
-        return self.quantization.zero_point if self.quantization is not None else 0
+        """The zero point of the only scale; 0 if there is none, or several."""
+        return self.quantization.zero_point if self.quantization is not None and self._has_one_scale else 0
+
+    @property
+    def _has_one_scale(self) -> bool:
+        return self.quantization is not None and self.quantization.scales.size == 1
 
     @property
     def is_quantized(self) -> bool:

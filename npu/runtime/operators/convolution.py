@@ -104,7 +104,7 @@ def _centred(tensor: RuntimeTensor, dtype: type[np.generic]) -> Array:
 
 
 def _filter(weights: RuntimeTensor, dtype: type[np.generic]) -> Array:
-    """Values of a filter whose reference kernel (depthwise, transposed) uses the zero point of uint8 filters only."""
+    """Values of a filter whose reference kernel (depthwise, transposed, hybrid) uses the zero point of uint8 filters only."""
     return _centred(weights, dtype) if weights.dtype in (DType.UINT8, DType.FLOAT32) else weights.array.astype(dtype)
 
 
@@ -119,10 +119,14 @@ def build_conv_2d(node: OperatorNode) -> Run:
     if _is_hybrid(ifm, weights):
         return _hybrid_conv(node, window)
     finish = _finish(node, ifm, weights, bias, channels)
-    matrix = _as_matrix(weights) if weights.is_constant else None
+
+    def as_matrix() -> Array:
+        return _as_matrix(_centred(weights, np.float64))
+
+    matrix = as_matrix() if weights.is_constant else None
 
     def run() -> None:
-        w = matrix if matrix is not None else _as_matrix(weights)
+        w = as_matrix() if matrix is None else matrix
         output.array[...] = finish(_grouped_sums(_centred(ifm, np.float64), w, window, depth)).reshape(output.shape)
 
     return run
@@ -138,10 +142,9 @@ def _grouped_sums(x: Array, matrix: Array, window: Window, depth: int) -> Array:
     return acc[0] if groups == 1 else np.concatenate(acc, axis=1)
 
 
-def _as_matrix(weights: RuntimeTensor) -> Array:
-    """Filter (out, kh, kw, in) as a contiguous (kh * kw * in, out) matrix without zero point."""
-    values = _centred(weights, np.float64)
-    return np.ascontiguousarray(values.reshape(weights.shape[0], -1).T)
+def _as_matrix(values: Array) -> Array:
+    """Filter (out, kh, kw, in) as a contiguous (kh * kw * in, out) matrix."""
+    return np.ascontiguousarray(values.reshape(len(values), -1).T)
 
 
 def _hybrid_conv(node: OperatorNode, window: Window) -> Run:
@@ -149,7 +152,11 @@ def _hybrid_conv(node: OperatorNode, window: Window) -> Run:
     channels = weights.shape[0]
     scales = filter_scales(node, weights, channels).astype(np.float32)
     bounds = float_bounds(node, node.attributes.fused_activation_function)
-    matrix = _as_matrix(weights) if weights.is_constant else None
+
+    def as_matrix() -> Array:
+        return _as_matrix(_filter(weights, np.float64))
+
+    matrix = as_matrix() if weights.is_constant else None
     # The reference kernel quantizes inputs symmetrically unless the filter is per channel.
     asymmetric = weights.quantization is not None and weights.quantization.is_per_channel
 
@@ -158,7 +165,7 @@ def _hybrid_conv(node: OperatorNode, window: Window) -> Run:
         rows = ifm.array.reshape(batches, math.prod(ifm.shape[1:]))
         values, input_scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
         x = values.reshape(ifm.shape).astype(np.float64) - zero_points.astype(np.float64).reshape(-1, 1, 1, 1)
-        sums = _grouped_sums(x, matrix if matrix is not None else _as_matrix(weights), window, weights.shape[3])
+        sums = _grouped_sums(x, as_matrix() if matrix is None else matrix, window, weights.shape[3])
         acc = sums.reshape(batches, math.prod(output.shape[1:3]), channels)
         offsets = bias.array if bias is not None else None
         result = dequantize_rows(acc, input_scales[:, None, None], scales, offsets, per_channel=asymmetric)

@@ -700,3 +700,15 @@ def test_a_scalar_has_no_sums_along_an_axis() -> None:
         CpuInterpreter(model_content=content).allocate_tensors()
     with pytest.raises(RuntimeError, match=r"NumDimensions\(input\) >= 1 was not true"):
         run_reference(content, [np.array(3.0, np.float32)])
+
+
+@pytest.mark.parametrize("kind", ["RELU", "RELU6"])
+def test_a_map_with_several_scales_has_none(kind: str) -> None:
+    """`params.scale` of TFLite is 0 then."""
+    b = ModelBuilder()
+    x = b.input((2, 3), DType.INT8, scale=[0.1, 0.2], zero_point=[3, 3])
+    b.output(b.op(kind, [x], (2, 3), DType.INT8, 0.05, -10))
+    content, values = b.build(), [np.arange(-60, 60, 20, dtype=np.int8).reshape(2, 3)]
+    interpreter = CpuInterpreter(model_content=content)
+    np.testing.assert_array_equal(run(interpreter, values)[0], run_reference(content, values)[0])
+    assert interpreter.get_input_details()[0]["quantization"] == (0.0, 0)
