@@ -92,11 +92,11 @@ def test_sums_of_long_rows_and_products_of_the_least_weight_are_whole() -> None:
     assert (whole != wrapped).tolist() == [False, True, True, True, True]
 
 
-@pytest.mark.parametrize("scales", [[0.02], [0.02, 0.03, 0.04]], ids=["per tensor", "per channel"])
+@pytest.mark.parametrize("scales", [[0.02], [0.02, 0.03, 0.04], [0.02] * 3], ids=["per tensor", "per channel", "all the same"])
 def test_a_hybrid_convolution_leaves_the_zero_points_of_its_filter_out(scales: list[float]) -> None:
     b, rng = ModelBuilder(), np.random.default_rng(5)
     x = b.input((1, 6, 5, 8), DType.FLOAT32)
-    weights = b.constant(rng.integers(-128, 128, (3, 3, 3, 8)).astype(np.int8), scale=scales, zero_point=[5] * len(scales))
+    weights = b.constant(rng.integers(-127, 128, (3, 3, 3, 8)).astype(np.int8), scale=scales, zero_point=[5] * len(scales))
     options = at.Conv2DOptions(at.Padding.SAME, 1, 1)
     bias = b.constant(np.array([-1, 0, 1], np.float32))
     b.output(b.op("CONV_2D", [x, weights, bias], (1, 6, 5, 3), DType.FLOAT32, attributes=options))
