@@ -24,7 +24,7 @@ def tensor_details(tensor: RuntimeTensor) -> dict[str, Any]:
         "shape": np.array(tensor.shape, np.int32),
         "shape_signature": np.array(signature if signature else tensor.shape, np.int32),
         "dtype": _scalar_type(tensor.dtype),
-        "quantization": (tensor.scale, tensor.zero_point),
+        "quantization": (tensor.scale, tensor.zero_point) if scales.size == 1 else (0.0, 0),
         "quantization_parameters": {
             "scales": scales.astype(np.float32),
             "zero_points": zero_points.astype(np.int32),

@@ -101,16 +101,17 @@ class RuntimeTensor:
     @property
     def scale(self) -> float:
         """The only scale as the file's float32 value; 0.0 if there is none, or several, as TFLite's `params.scale` has it."""
-        return self.quantization.scale if self.quantization is not None and self._has_one_scale else 0.0
+        return self.quantization.scale if self.quantization is not None and self.quantization.scales.size == 1 else 0.0
 
     @property
     def zero_point(self) -> int:
-        """The zero point of the only scale; 0 if there is none, or several."""
-        return self.quantization.zero_point if self.quantization is not None and self._has_one_scale else 0
+        """The first zero point, 0 if there is none."""
+        return self.quantization.zero_point if self.quantization is not None else 0
 
     @property
-    def _has_one_scale(self) -> bool:
-        return self.quantization is not None and self.quantization.scales.size == 1
+    def first_scale(self) -> float:
+        """The first of its scales, 0.0 if there is none: what kernels that read the quantization itself take."""
+        return self.quantization.scale if self.quantization is not None and self.is_quantized else 0.0
 
     @property
     def is_quantized(self) -> bool:

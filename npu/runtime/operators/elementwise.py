@@ -40,8 +40,8 @@ def build_abs(node: OperatorNode) -> Run:
     if not (is_8bit(ifm.dtype) or (ifm.dtype is DType.INT16 and ifm.is_quantized)):
         return run_in_parts(node, np.abs)
     require_quantized(node, ifm, output)
-    is_same = ifm.scale == output.scale
-    factor = quantize_multiplier(float(np.float32(ifm.scale) / np.float32(output.scale)))
+    is_same = ifm.first_scale == output.first_scale
+    factor = quantize_multiplier(float(np.float32(ifm.first_scale) / np.float32(output.first_scale)))
 
     def quantized(x: Array) -> Array:
         magnitude = np.abs(x.astype(np.int64) - ifm.zero_point)

@@ -86,8 +86,9 @@ def _integer_svdf(node: OperatorNode) -> Run:
     require_quantized(node, ifm, feature, time, state, output)
     narrow = state.dtype is DType.INT8
     limits, state_zero = ((-128, 127), state.zero_point) if narrow else (_INT16, 0)
-    state_scaling = multipliers([float(np.float32(ifm.scale) * np.float32(feature.scale) / np.float32(state.scale))])
-    output_scaling = multipliers([float(np.float32(state.scale) * np.float32(time.scale) / np.float32(output.scale))])
+    scales = [np.float32(tensor.first_scale) for tensor in (ifm, feature, state, time, output)]
+    state_scaling = multipliers([float(scales[0] * scales[1] / scales[2])])
+    output_scaling = multipliers([float(scales[2] * scales[3] / scales[4])])
 
     def run() -> None:
         history = _history(state, time)

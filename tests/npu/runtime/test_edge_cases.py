@@ -702,9 +702,9 @@ def test_a_scalar_has_no_sums_along_an_axis() -> None:
         run_reference(content, [np.array(3.0, np.float32)])
 
 
-@pytest.mark.parametrize("kind", ["RELU", "RELU6"])
+@pytest.mark.parametrize("kind", ["RELU", "RELU6", "ABS"])
 def test_a_map_with_several_scales_has_none(kind: str) -> None:
-    """`params.scale` of TFLite is 0 then."""
+    """`params.scale` of TFLite is 0 then; kernels that read all scales take the first."""
     b = ModelBuilder()
     x = b.input((2, 3), DType.INT8, scale=[0.1, 0.2], zero_point=[3, 3])
     b.output(b.op(kind, [x], (2, 3), DType.INT8, 0.05, -10))
