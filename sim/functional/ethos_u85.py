@@ -7,6 +7,7 @@ the same kernels. The arithmetic is that with which Vela's streams give the resu
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from npu.errors import SimulationError
 from npu.isa.operations import (
@@ -115,18 +116,15 @@ def _convolution(
     """Scaled sums; None if they stay in the accumulators."""
     options, kernel, ofm = operation.options, operation.kernel, operation.ofm
     assert options is not None
-    ifm = padded(operation, _input(operation.ifm, memory))
+    ifm, others = padded(operation, _input(operation.ifm, memory)), list[NDArray[np.int16]]()
     if operation.weights:
         decoded = decoded or decode_constants(operation, memory)
         weights, biases, scales, shifts = decoded.weights, decoded.biases, decoded.scales, decoded.shifts
     else:
         assert isinstance(operation, Convolution)
         assert operation.ifm2 is not None
-        columns = _input(operation.ifm2, memory)[0]
-        weights = np.ascontiguousarray(columns[:, None, None, :]).astype(np.int16)
+        weights, *others = _in_16_bits(_input(operation.ifm2, memory)[0][:, None, None, :])
         biases = scales = shifts = np.zeros(ofm.depth, np.int64)
-        if (weights[:, 0, 0] != columns).any():
-            raise SimulationError("weights in IFM2: must fit 16 bits less their zero point, got larger ones")
     before = _accumulators(operation, memory)
     if before is not None:
         biases = np.zeros(ofm.depth, np.int64)
@@ -134,6 +132,10 @@ def _convolution(
     sums = np.empty((ofm.height, ofm.width, ofm.depth), np.int64)
     convolve = compute.convolve_depthwise if isinstance(operation, DepthwiseConvolution) else compute.convolve
     convolve(ifm, weights, biases, window, sums)
+    for more in others:
+        part = np.empty_like(sums)
+        convolve(ifm, more, np.zeros_like(biases), window, part)
+        sums += part
     if before is not None:
         sums += before
     if options.keeps_accumulators:
@@ -144,6 +146,15 @@ def _convolution(
     first = np.int64(_FIRST_BIT - options.double_shift)
     output.scale_channels(sums, scales, shifts, np.int64(operation.rounding), first)
     return sums
+
+
+def _in_16_bits(values: Cube) -> list[NDArray[np.int16]]:
+    """Numbers whose sums these are: one of each, but for values of 16 bits that their zero point makes larger."""
+    limits, parts = np.iinfo(np.int16), list[NDArray[np.int16]]()
+    while not parts or values.any():
+        parts.append(np.ascontiguousarray(values.clip(limits.min, limits.max)).astype(np.int16))
+        values = values - parts[-1]
+    return parts
 
 
 def _accumulators(operation: Convolution | DepthwiseConvolution, memory: NpuMemory) -> Cube | None:

@@ -14,6 +14,7 @@ from npu.hardware.catalogue import load_variant
 from npu.isa.decode import Decoded, decode
 from npu.isa.operations import Dma, KernelOperation, MapStorage, OfmTranspose, WeightDecoder, WeightedOperation
 from npu.isa.payload import parse_payload
+from sim.functional.ethos_u85 import _in_16_bits
 from sim.machine import Machine
 from sim.memory import NpuMemory
 from sim.verify.verifier import RULES, verify
@@ -159,3 +160,11 @@ def test_some_of_these_orders_are_none_of_the_computation() -> None:
         orders |= {one.operation.options.transpose for one in operations_of(compile_forked(model, TARGET))
                    if isinstance(one.operation, KernelOperation) and one.operation.options is not None}  # fmt: skip
     assert len(orders - {OfmTranspose.HWC}) > 1
+
+
+def test_weights_in_a_map_may_be_larger_than_16_bits_less_their_zero_point() -> None:
+    values = np.array([[65535, -65535, 40000, 5, -32768]], np.int64)
+    parts = _in_16_bits(values)
+    assert {part.dtype for part in parts} == {np.dtype(np.int16)}
+    np.testing.assert_array_equal(sum(part.astype(np.int64) for part in parts), values)
+    assert len(_in_16_bits(values[:, 3:])) == len(_in_16_bits(0 * values)) == 1
