@@ -157,8 +157,8 @@ def _hybrid_conv(node: OperatorNode, window: Window) -> Run:
         return _as_matrix(_filter(weights, np.float64))
 
     matrix = as_matrix() if weights.is_constant else None
-    # The reference kernel quantizes inputs symmetrically unless the filter has several scales, not all of them the same.
-    asymmetric = len(set(scales.tolist())) > 1
+    # The reference kernel quantizes inputs symmetrically unless there are groups, or several scales, not all of them the same.
+    asymmetric = weights.shape[3] < ifm.shape[3] or len(set(scales.tolist())) > 1
 
     def run() -> None:
         batches = ifm.shape[0]

@@ -182,20 +182,33 @@ def _is_per_channel(tensor: RuntimeTensor) -> bool:
 
 
 def _hybrid_batch_matmul(node: OperatorNode, batch: tuple[int, ...], shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> Run:
-    """float32 rows, quantized while running, times an int8 matrix."""
+    """float32 rows, quantized while running, times an int8 matrix.
+
+    LiteRT's kernel looks scales, zero points and sums of columns up by the sum of the places along the axes of the batch: of
+    several such axes it takes those of other matrices.
+    """
     left, right, output, a = node.input(0), node.input(1), node.output(), node.attributes
     x_shape, y_shape = shapes
     scale = filter_scales(node, right, y_shape[-1]).astype(np.float32)
 
     def run() -> None:
         x = (left.array.swapaxes(-1, -2) if a.adj_x else left.array).reshape(-1, x_shape[-1])
-        y = right.array.swapaxes(-1, -2) if a.adj_y else right.array
+        y = (right.array.swapaxes(-1, -2) if a.adj_y else right.array).astype(np.float64)
         values, input_scales, zero_points = quantize_rows(x, asymmetric=a.asymmetric_quantize_inputs)
-        centred = (values.astype(np.float64) - zero_points[:, None]).reshape(x_shape)
-        row_scales = np.broadcast_to(input_scales.reshape(*x_shape[:-1], 1), (*batch, x_shape[-2], 1))
-        output.array[...] = dequantize_rows(centred @ y.astype(np.float64), row_scales, scale, None)
+        rows, columns = _looked_up(batch, x_shape[:-2], x_shape[-2]), _looked_up(batch, y_shape[:-2], y_shape[-1])
+        sums = y.sum(axis=-2).reshape(-1)[columns][..., None, :] * zero_points[rows][..., None]
+        acc = values.reshape(x_shape).astype(np.float64) @ y - sums
+        output.array[...] = dequantize_rows(acc, input_scales[rows][..., None], scale, None)
 
     return run
+
+
+def _looked_up(batch: tuple[int, ...], own: tuple[int, ...], count: int) -> Array:
+    """Where the kernel finds `count` numbers of every matrix of a batch (*batch, count); `own` is the operand's part of it."""
+    extents = (1,) * (len(batch) - len(own)) + own
+    places = [np.arange(size) * (extent > 1) for size, extent in zip(batch, extents, strict=True)]
+    matrix: Array = sum(np.ix_(*places), np.zeros(batch, np.int64))
+    return matrix[..., None] * count + np.arange(count)
 
 
 def _batched(x: Array, y: Array) -> Array:

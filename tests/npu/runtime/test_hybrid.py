@@ -104,3 +104,39 @@ def test_a_hybrid_convolution_leaves_the_zero_points_of_its_filter_out(scales: l
     np.testing.assert_allclose(
         run(CpuInterpreter(model_content=content), values)[0], run_reference(content, values)[0], rtol=1e-6
     )
+
+
+def test_groups_of_one_scale_have_a_zero_point_of_the_input() -> None:
+    b, rng = ModelBuilder(), np.random.default_rng(6)
+    x = b.input((1, 5, 4, 8), DType.FLOAT32)
+    weights = b.constant(rng.integers(-127, 128, (4, 3, 3, 2)).astype(np.int8), scale=[0.02] * 4, zero_point=[0] * 4)
+    bias = b.constant(np.zeros(4, np.float32))
+    options = at.Conv2DOptions(at.Padding.SAME, 1, 1)
+    b.output(b.op("CONV_2D", [x, weights, bias], (1, 5, 4, 4), DType.FLOAT32, attributes=options))
+    content, values = b.build(), [rng.standard_normal((1, 5, 4, 8)).astype(np.float32)]
+    np.testing.assert_array_equal(run(CpuInterpreter(model_content=content), values)[0], run_reference(content, values)[0])
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((3, 4, 5, 6), (3, 4, 6, 7)),
+        ((3, 1, 5, 6), (3, 4, 6, 7)),
+        ((3, 4, 5, 6), (4, 6, 7)),
+        ((2, 3, 4, 5, 6), (2, 3, 4, 6, 7)),
+        ((4, 5, 6), (4, 6, 7)),
+    ],
+    ids=str,
+)
+def test_a_product_of_batches_takes_the_scales_that_the_kernel_takes(
+    left: tuple[int, ...], right: tuple[int, ...], asymmetric: bool
+) -> None:
+    b, rng = ModelBuilder(), np.random.default_rng(7)
+    x = b.input(left, DType.FLOAT32)
+    y = b.constant(rng.integers(-127, 128, right).astype(np.int8), scale=0.02)
+    batch = np.broadcast_shapes(left[:-2], right[:-2])
+    options = at.BatchMatMulOptions(asymmetric_quantize_inputs=asymmetric)
+    b.output(b.op("BATCH_MATMUL", [x, y], (*batch, left[-2], right[-1]), DType.FLOAT32, attributes=options))
+    content, values = b.build(), [(rng.standard_normal(left) + 1).astype(np.float32)]
+    np.testing.assert_array_equal(run(CpuInterpreter(model_content=content), values)[0], run_reference(content, values)[0])
