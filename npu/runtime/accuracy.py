@@ -37,11 +37,10 @@ ACCURACY: dict[str, Accuracy] = {
     "RFFT2D": Accuracy(1, "largest", "the transform in double precision by another library"),
     "RNN": Accuracy(16, "largest", _CELL),
     "SVDF": Accuracy(4, "largest", "sums in another order"),
-    "TRANSPOSE_CONV": Accuracy(16, "terms", "int8 filters with float maps: products are added up in another order"),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Accuracy(128, "largest", _NORMALISED),
     "UNIDIRECTIONAL_SEQUENCE_RNN": Accuracy(16, "largest", _CELL),
 }
-"""By kind; TRANSPOSE_CONV only with a float map and an int8 filter."""
+"""By kind."""
 
 
 @dataclass(frozen=True, slots=True)

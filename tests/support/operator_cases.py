@@ -213,13 +213,42 @@ for _dtype in (F32, I8, U8, I16):
     CASES[f"FULLY_CONNECTED-{_dtype}"] = lambda rng, d=_dtype: _fully_connected(rng, d)
 
 
+def _hybrid_filter(rng: Rng, shape: tuple[int, ...], axis: int, *, per_channel: bool) -> In:
+    """An int8 filter with one scale, several, or one that is said for every channel."""
+    count = shape[axis]
+    kinds: list[Any] = [[scale_of(rng) for _ in range(count)], [scale_of(rng)] * count]
+    scale = kinds[int(rng.integers(2))] if per_channel or rng.random() < 0.7 else scale_of(rng)
+    zero = int(rng.integers(-9, 10)) if rng.random() < 0.2 else 0
+    return In(shape, I8, scale, zero, axis, random_data(rng, shape, I8))
+
+
 @case("CONV_2D-hybrid")
 def _hybrid_convolution(rng: Rng) -> bytes:
-    c, oc = (int(v) for v in rng.integers(1, 9, 2))
-    weights = filter_of(rng, (oc, 3, 3, c), 0, I8)
-    ifm = In((1, 6, 5, c), F32)
+    b, groups = int(rng.integers(1, 3)), int(rng.choice([1, 1, 2]))
+    c, oc = (int(v) * groups for v in rng.integers(1, 9, 2))
+    weights = _hybrid_filter(rng, (oc, *(int(v) for v in rng.integers(1, 4, 2)), c // groups), 0, per_channel=groups > 1)
+    ifm = In((b, 6, 5, c), F32)
     return model("CONV_2D", [ifm, weights, bias_of(rng, oc, F32, ifm, weights)], [In((1,), F32)],
-                 at.Conv2DOptions(Padding.SAME, 1, 1, fused(rng)))  # fmt: skip
+                 at.Conv2DOptions(Padding.SAME, *(int(v) for v in rng.integers(1, 3, 2)), fused(rng)))  # fmt: skip
+
+
+@case("DEPTHWISE_CONV_2D-hybrid")
+def _hybrid_depthwise(rng: Rng) -> bytes:
+    c, multiplier = (int(v) for v in rng.integers(1, 6, 2))
+    weights = _hybrid_filter(rng, (1, *(int(v) for v in rng.integers(1, 4, 2)), c * multiplier), 3, per_channel=True)
+    ifm = In((int(rng.integers(1, 3)), 6, 5, c), F32)
+    return model(
+        "DEPTHWISE_CONV_2D", [ifm, weights, bias_of(rng, c * multiplier, F32, ifm, weights)], [In((1,), F32)],
+        at.DepthwiseConv2DOptions(Padding.SAME, 1, 1, multiplier, fused(rng)),
+    )  # fmt: skip
+
+
+@case("TRANSPOSE_CONV-hybrid")
+def _hybrid_transposed(rng: Rng) -> bytes:
+    b, c, oc, stride = (int(v) for v in rng.integers(1, (3, 9, 9, 4)))
+    weights = _hybrid_filter(rng, (oc, *(int(v) for v in rng.integers(1, 4, 2)), c), 0, per_channel=False)
+    inputs = [ints([b, 6 * stride, 5 * stride, oc]), weights, In((b, 6, 5, c), F32)]
+    return model("TRANSPOSE_CONV", inputs, [In((1,), F32)], at.TransposeConvOptions(Padding.SAME, stride, stride))
 
 
 @case("FULLY_CONNECTED-hybrid")
@@ -457,16 +486,24 @@ CASES["SHAPE-int32"], CASES["SHAPE-int64"], CASES["RANK-int32"] = (
 )
 
 
-def batch_matmul(rng: Rng, dtype: DType) -> bytes:
-    b, m, k, n = (int(v) for v in rng.integers(1, 7, 4))
+def batch_matmul(rng: Rng, dtype: DType, matrix: DType | None = None) -> bytes:
+    """Of as many axes as LiteRT takes, along which one of the operands may have one matrix for all."""
+    m, k, n = (int(v) for v in rng.integers(1, 7, 3))
+    batch = rng.integers(1, 4, int(rng.integers(1, 4)))
     adj_x, adj_y = bool(rng.integers(0, 2)), bool(rng.integers(0, 2))
-    x = tensor(rng, (b, k, m) if adj_x else (b, m, k), dtype)
-    y = tensor(rng, (b, n, k) if adj_y else (b, k, n), dtype)
-    return model("BATCH_MATMUL", [x, y], [out_conv(rng, dtype)], at.BatchMatMulOptions(adj_x, adj_y))
+    left, right = (tuple(int(v) for v in np.where(rng.random(len(batch)) < 0.2, 1, batch)) for _ in range(2))
+    x = tensor(rng, (*left, *((k, m) if adj_x else (m, k))), dtype)
+    y = tensor(rng, (*right, *((n, k) if adj_y else (k, n))), dtype)
+    if matrix is not None:
+        y = In(y.shape, matrix, scale_of(rng), data=random_data(rng, y.shape, matrix))
+    asymmetric = matrix is not None and len(batch) < 3 and bool(rng.integers(0, 2))  # of three: a row of docs/exactness.md
+    options = at.BatchMatMulOptions(adj_x, adj_y, asymmetric)
+    return model("BATCH_MATMUL", [x, y], [out_conv(rng, dtype)], options)
 
 
 for _dtype in (F32, I8):
     CASES[f"BATCH_MATMUL-{_dtype}"] = lambda rng, d=_dtype: batch_matmul(rng, d)
+CASES["BATCH_MATMUL-hybrid"] = lambda rng: batch_matmul(rng, F32, I8)
 
 
 # --- state ---------------------------------------------------------------------------------------------------------------

@@ -135,3 +135,17 @@ def convolve_transposed(ifm: Array, window: Window, weights: Array, out: Array) 
     for tap, inputs, outputs in window.taps((out.shape[1], out.shape[2]), (0, ifm.shape[1]), (0, ifm.shape[2])):
         part = ifm[(slice(None), *inputs)]
         out[(slice(None), *outputs)] += (part.reshape(-1, part.shape[3]) @ weights[tap]).reshape(*part.shape[:3], out.shape[3])
+
+
+def convolve_transposed_scaled(ifm: Array, window: Window, weights: Array, scales: tuple[Array, Array], out: Array) -> None:
+    """The same of integers as float32, every product times the scale of its output channel and then that of its image.
+
+    They are added up in the order of LiteRT's hybrid kernel: pixel by pixel of the map, channel by channel. `scales` are those
+    of the images (batch,) and of the channels (out,).
+    """
+    images, channels = scales[0].reshape(-1, 1, 1, 1), scales[1]
+    taps = window.taps((out.shape[1], out.shape[2]), (0, ifm.shape[1]), (0, ifm.shape[2]))
+    for tap, inputs, outputs in reversed(list(taps)):  # what the last tap reads comes first
+        part = ifm[(slice(None), *inputs)]
+        for channel, filters in enumerate(weights[tap]):
+            out[(slice(None), *outputs)] += part[..., channel, None] * filters * channels * images

@@ -18,6 +18,7 @@ from npu.runtime.kernels.convolution import (
     convolve,
     convolve_depthwise,
     convolve_transposed,
+    convolve_transposed_scaled,
     transposed_in_order,
 )
 from npu.runtime.operator import OperatorNode, Run
@@ -237,15 +238,16 @@ def _hybrid_transposed(node: OperatorNode, pads: tuple[int, int]) -> Array:
     """float32 maps, each quantized while running, with an int8 filter."""
     weights, ifm, bias, output = node.input(1), node.input(2), node.optional(3), node.output()
     scales = filter_scales(node, weights, weights.shape[0]).astype(np.float32)
-    batches, channels = ifm.shape[0], weights.shape[0]
-    rows = ifm.array.reshape(batches, math.prod(ifm.shape[1:]))
+    rows = ifm.array.reshape(ifm.shape[0], math.prod(ifm.shape[1:]))
     values, input_scales, zero_points = quantize_rows(rows, asymmetric=True)
-    x = values.reshape(ifm.shape).astype(np.float64) - zero_points.astype(np.float64).reshape(-1, 1, 1, 1)
-    acc = _scattered(x, weights, _stride(node), pads, output.shape)
-    acc = acc.reshape(batches, math.prod(output.shape[1:3]), channels)
-    offsets = bias.array if bias is not None else None
-    result = dequantize_rows(acc, input_scales[:, None, None], scales, offsets)
-    return np.clip(result, *float_bounds(node, node.attributes.fused_activation_function)).reshape(output.shape)
+    x = values.reshape(ifm.shape).astype(np.float32) - zero_points.astype(np.float32).reshape(-1, 1, 1, 1)
+    sums = np.zeros(output.shape, np.float32)
+    taps = _filter(weights, np.float32).transpose(1, 2, 3, 0)
+    window = Window((taps.shape[0], taps.shape[1]), _stride(node), (1, 1), pads, (x.shape[1], x.shape[2]))
+    convolve_transposed_scaled(x, window, taps, (input_scales.astype(np.float32), scales), sums)
+    if bias is not None:
+        sums += bias.array.reshape(-1)
+    return np.clip(sums, *float_bounds(node, node.attributes.fused_activation_function))
 
 
 def _transposed_sums(node: OperatorNode, pads: tuple[int, int]) -> Array:

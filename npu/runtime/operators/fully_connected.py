@@ -185,17 +185,20 @@ def _hybrid_batch_matmul(node: OperatorNode, batch: tuple[int, ...], shapes: tup
     """float32 rows, quantized while running, times an int8 matrix.
 
     LiteRT's kernel looks scales, zero points and sums of columns up by the sum of the places along the axes of the batch: of
-    several such axes it takes those of other matrices.
+    several such axes it takes those of other matrices. Where one int8 matrix is for all along the last axis, and no rows are
+    columns, that axis is one of rows.
     """
     left, right, output, a = node.input(0), node.input(1), node.output(), node.attributes
     x_shape, y_shape = shapes
     scale = filter_scales(node, right, y_shape[-1]).astype(np.float32)
+    has_more_rows = not a.adj_x and len(y_shape) > 2 and y_shape[-3] == 1
 
     def run() -> None:
         x = (left.array.swapaxes(-1, -2) if a.adj_x else left.array).reshape(-1, x_shape[-1])
         y = (right.array.swapaxes(-1, -2) if a.adj_y else right.array).astype(np.float64)
         values, input_scales, zero_points = quantize_rows(x, asymmetric=a.asymmetric_quantize_inputs)
-        rows, columns = _looked_up(batch, x_shape[:-2], x_shape[-2]), _looked_up(batch, y_shape[:-2], y_shape[-1])
+        rows = _looked_up(batch, x_shape[:-2], x_shape[-2], has_more=has_more_rows)
+        columns = _looked_up(batch, y_shape[:-2], y_shape[-1])
         sums = y.sum(axis=-2).reshape(-1)[columns][..., None, :] * zero_points[rows][..., None]
         acc = values.reshape(x_shape).astype(np.float64) @ y - sums
         output.array[...] = dequantize_rows(acc, input_scales[rows][..., None], scale, None)
@@ -203,12 +206,17 @@ def _hybrid_batch_matmul(node: OperatorNode, batch: tuple[int, ...], shapes: tup
     return run
 
 
-def _looked_up(batch: tuple[int, ...], own: tuple[int, ...], count: int) -> Array:
-    """Where the kernel finds `count` numbers of every matrix of a batch (*batch, count); `own` is the operand's part of it."""
+def _looked_up(batch: tuple[int, ...], own: tuple[int, ...], count: int, *, has_more: bool = False) -> Array:
+    """Where the kernel finds `count` numbers of every matrix of a batch (*batch, count); `own` is the operand's part of it.
+
+    `has_more`: the matrices along the last axis are one.
+    """
     extents = (1,) * (len(batch) - len(own)) + own
-    places = [np.arange(size) * (extent > 1) for size, extent in zip(batch, extents, strict=True)]
+    steps = [count * (extents[-1] if has_more and extents else 1)] * len(batch)
+    steps[-1:] = [count] * len(steps[-1:])
+    places = [np.arange(size) * (step if extent > 1 else 0) for size, extent, step in zip(batch, extents, steps, strict=True)]
     matrix: Array = sum(np.ix_(*places), np.zeros(batch, np.int64))
-    return matrix[..., None] * count + np.arange(count)
+    return matrix[..., None] + np.arange(count)
 
 
 def _batched(x: Array, y: Array) -> Array:
