@@ -47,12 +47,14 @@ def _in_rows(steps: Sequence[Step], layouts: Mapping[Storage, Layout], chooser: 
         return layouts
     latency = port_rate(chooser.variant, mode.arena).read_latency
     for step in steps:
-        if is_pointwise(step) and step.ofm.storage.is_boundary and layouts[step.ofm.storage] is Layout.NHWC:
-            operands = {view.storage for view in reads(step) if not lies_alike(view.storage)}
-            bricked = [storage for storage in operands if layouts[storage] is Layout.NHCWB16]
-            users = [one for one in steps if not operands.isdisjoint(view.storage for view in views(one))]
+        if not step.ofm.storage.is_boundary or layouts[step.ofm.storage] is not Layout.NHWC or not is_pointwise(step):
+            continue
+        operands = {view.storage for view in reads(step)}
+        bricked = {one for one in operands if layouts[one] is Layout.NHCWB16 and not lies_alike(one)}
+        if bricked:
+            users = [one for one in steps if not bricked.isdisjoint(view.storage for view in views(one))]
             changed = {**layouts, **dict.fromkeys(bricked, Layout.NHWC)}
-            if bricked and least_cycles(users, changed, chooser) + latency < least_cycles(users, layouts, chooser):
+            if least_cycles(users, changed, chooser) + latency < least_cycles(users, layouts, chooser):
                 layouts = changed
     return layouts
 

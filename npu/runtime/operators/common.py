@@ -124,6 +124,8 @@ def requantize(
 ) -> Array:
     """Rescale accumulators (n, channels); the factors are one per channel or one for all. int64 result of the same shape."""
     rows = np.ascontiguousarray(acc, np.int64)
+    if not rows.size:  # no channels have no factors
+        return rows
     flat = rows.reshape(-1, scaling[0].size)
     out = np.empty_like(flat)
     (rescale_wide if wide else rescale)(flat, scaling[0], scaling[1], zero_point, limits[0], limits[1], out)

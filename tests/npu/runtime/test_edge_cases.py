@@ -15,6 +15,7 @@ from npu.graph.attributes import Attributes, FusedActivation, Padding
 from npu.graph.dtype import DType
 from npu.numerics.arrays import Array
 from npu.runtime.interpreter import CpuInterpreter
+from npu.runtime.operator import RuntimeOptions
 from npu.runtime.xnnpack.delegate import XnnpackDelegate
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
@@ -712,3 +713,13 @@ def test_a_map_with_several_scales_has_none(kind: str) -> None:
     interpreter = CpuInterpreter(model_content=content)
     np.testing.assert_array_equal(run(interpreter, values)[0], run_reference(content, values)[0])
     assert interpreter.get_input_details()[0]["quantization"] == (0.0, 0)
+
+
+@pytest.mark.parametrize("rounding", ["double", "npu"])
+def test_a_fully_connected_of_no_units_gives_none(rounding: str) -> None:
+    b = ModelBuilder()
+    x = b.input((1, 8), DType.INT8, scale=0.1)
+    weights = b.constant(np.zeros((0, 8), np.int8), scale=0.1)
+    b.output(b.op("FULLY_CONNECTED", [x, weights, None], (1, 0), DType.INT8, 0.1, attributes=at.FullyConnectedOptions()))
+    interpreter = CpuInterpreter(model_content=b.build(), options=RuntimeOptions(fully_connected_rounding=rounding))
+    assert run(interpreter, [np.zeros((1, 8), np.int8)])[0].shape == (1, 0)
