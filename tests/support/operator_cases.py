@@ -486,24 +486,29 @@ CASES["SHAPE-int32"], CASES["SHAPE-int64"], CASES["RANK-int32"] = (
 )
 
 
-def batch_matmul(rng: Rng, dtype: DType, matrix: DType | None = None) -> bytes:
+def batch_matmul(rng: Rng, dtype: DType) -> bytes:
+    b, m, k, n = (int(v) for v in rng.integers(1, 7, 4))
+    adj_x, adj_y = bool(rng.integers(0, 2)), bool(rng.integers(0, 2))
+    x = tensor(rng, (b, k, m) if adj_x else (b, m, k), dtype)
+    y = tensor(rng, (b, n, k) if adj_y else (b, k, n), dtype)
+    return model("BATCH_MATMUL", [x, y], [out_conv(rng, dtype)], at.BatchMatMulOptions(adj_x, adj_y))
+
+
+for _dtype in (F32, I8):
+    CASES[f"BATCH_MATMUL-{_dtype}"] = lambda rng, d=_dtype: batch_matmul(rng, d)
+
+
+@case("BATCH_MATMUL-hybrid")
+def _hybrid_batch_matmul(rng: Rng) -> bytes:
     """Of as many axes as LiteRT takes, along which one of the operands may have one matrix for all."""
     m, k, n = (int(v) for v in rng.integers(1, 7, 3))
     batch = rng.integers(1, 4, int(rng.integers(1, 4)))
     adj_x, adj_y = bool(rng.integers(0, 2)), bool(rng.integers(0, 2))
     left, right = (tuple(int(v) for v in np.where(rng.random(len(batch)) < 0.2, 1, batch)) for _ in range(2))
-    x = tensor(rng, (*left, *((k, m) if adj_x else (m, k))), dtype)
-    y = tensor(rng, (*right, *((n, k) if adj_y else (k, n))), dtype)
-    if matrix is not None:
-        y = In(y.shape, matrix, scale_of(rng), data=random_data(rng, y.shape, matrix))
-    asymmetric = matrix is not None and len(batch) < 3 and bool(rng.integers(0, 2))  # of three: a row of docs/exactness.md
-    options = at.BatchMatMulOptions(adj_x, adj_y, asymmetric)
-    return model("BATCH_MATMUL", [x, y], [out_conv(rng, dtype)], options)
-
-
-for _dtype in (F32, I8):
-    CASES[f"BATCH_MATMUL-{_dtype}"] = lambda rng, d=_dtype: batch_matmul(rng, d)
-CASES["BATCH_MATMUL-hybrid"] = lambda rng: batch_matmul(rng, F32, I8)
+    asymmetric = len(batch) < 3 and bool(rng.integers(0, 2))  # of three: a row of docs/exactness.md
+    shape = (*right, *((n, k) if adj_y else (k, n)))
+    inputs = [In((*left, *((k, m) if adj_x else (m, k))), F32), In(shape, I8, scale_of(rng), data=random_data(rng, shape, I8))]
+    return model("BATCH_MATMUL", inputs, [In((1,), F32)], at.BatchMatMulOptions(adj_x, adj_y, asymmetric))
 
 
 # --- state ---------------------------------------------------------------------------------------------------------------
