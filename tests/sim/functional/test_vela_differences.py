@@ -14,12 +14,15 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 from ai_edge_litert.interpreter import OpResolverType
 
 import npu
+from npu.graph.attributes import BatchMatMulOptions
+from npu.graph.dtype import DType
 from npu.runtime.interpreter import CpuInterpreter
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 from sim.delegate import EthosUDelegate
 
 from tests.naive.lstm import LITERT, STREAM, Cell
+from tests.support.builder import ModelBuilder
 from tests.support.compatibility import simulate
 from tests.support.litert import random_inputs, run_reference
 from tests.support.shared import shared_models
@@ -128,3 +131,19 @@ def test_a_slice_of_a_split_by_vela_5_starts_at_its_row() -> None:
     model = slice_of_split(3)
     inputs = random_inputs(model, 1)
     assert outputs(compile_with_vela(model, TARGET), inputs) == expected(model, inputs)
+
+
+@pytest.mark.parametrize("target", [TARGET, "ethos-u85-256"])
+def test_of_three_axes_of_batches_vela_5_makes_the_first_along_the_outermost(target: str) -> None:
+    b = ModelBuilder()
+    x = b.input((2, 2, 3, 4, 5), DType.INT8, scale=0.1, zero_point=3)
+    y = b.input((2, 2, 3, 5, 6), DType.INT8, scale=0.1, zero_point=-4)
+    b.output(b.op("BATCH_MATMUL", [x, y], (2, 2, 3, 4, 6), DType.INT8, 2.0, 5, attributes=BatchMatMulOptions()))
+    model = b.build()
+    inputs = random_inputs(model, 1)
+    right = run_reference(model, inputs)[0]
+    compiled = (compile_with_vela(model, target), npu.compile(model, target).content)
+    theirs, ours = (simulate(made, inputs)[0] for made in compiled)
+    assert np.array_equal(ours, right)
+    assert np.array_equal(theirs[0], right[0])
+    assert not np.array_equal(theirs[1], right[1])
