@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -120,15 +121,10 @@ def build_conv_2d(node: OperatorNode) -> Run:
     if _is_hybrid(ifm, weights):
         return _hybrid_conv(node, window)
     finish = _finish(node, ifm, weights, bias, channels)
-
-    def as_matrix() -> Array:
-        return _as_matrix(_centred(weights, np.float64))
-
-    matrix = as_matrix() if weights.is_constant else None
+    matrix = _matrix_of(weights, _centred)
 
     def run() -> None:
-        w = as_matrix() if matrix is None else matrix
-        output.array[...] = finish(_grouped_sums(_centred(ifm, np.float64), w, window, depth)).reshape(output.shape)
+        output.array[...] = finish(_grouped_sums(_centred(ifm, np.float64), matrix(), window, depth)).reshape(output.shape)
 
     return run
 
@@ -143,9 +139,16 @@ def _grouped_sums(x: Array, matrix: Array, window: Window, depth: int) -> Array:
     return acc[0] if groups == 1 else np.concatenate(acc, axis=1)
 
 
-def _as_matrix(values: Array) -> Array:
-    """Filter (out, kh, kw, in) as a contiguous (kh * kw * in, out) matrix."""
-    return np.ascontiguousarray(values.reshape(len(values), -1).T)
+def _matrix_of(weights: RuntimeTensor, values: Callable[[RuntimeTensor, type[np.generic]], Array]) -> Callable[[], Array]:
+    """What gives a filter's values (out, kh, kw, in) as a contiguous (kh * kw * in, out) matrix, of a constant always one."""
+
+    def make() -> Array:
+        return np.ascontiguousarray(values(weights, np.float64).reshape(weights.shape[0], -1).T)
+
+    if not weights.is_constant:
+        return make
+    made = make()
+    return lambda: made
 
 
 def _hybrid_conv(node: OperatorNode, window: Window) -> Run:
@@ -153,11 +156,7 @@ def _hybrid_conv(node: OperatorNode, window: Window) -> Run:
     channels = weights.shape[0]
     scales = filter_scales(node, weights, channels).astype(np.float32)
     bounds = float_bounds(node, node.attributes.fused_activation_function)
-
-    def as_matrix() -> Array:
-        return _as_matrix(_filter(weights, np.float64))
-
-    matrix = as_matrix() if weights.is_constant else None
+    matrix = _matrix_of(weights, _filter)
     # The reference kernel quantizes inputs symmetrically unless there are groups, or several scales, not all of them the same.
     asymmetric = weights.shape[3] < ifm.shape[3] or len(set(scales.tolist())) > 1
 
@@ -166,7 +165,7 @@ def _hybrid_conv(node: OperatorNode, window: Window) -> Run:
         rows = ifm.array.reshape(batches, math.prod(ifm.shape[1:]))
         values, input_scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
         x = values.reshape(ifm.shape).astype(np.float64) - zero_points.astype(np.float64).reshape(-1, 1, 1, 1)
-        sums = _grouped_sums(x, as_matrix() if matrix is None else matrix, window, weights.shape[3])
+        sums = _grouped_sums(x, matrix(), window, weights.shape[3])
         acc = sums.reshape(batches, math.prod(output.shape[1:3]), channels)
         offsets = bias.array if bias is not None else None
         result = dequantize_rows(acc, input_scales[:, None, None], scales, offsets, per_channel=asymmetric)

@@ -212,8 +212,8 @@ def _looked_up(batch: tuple[int, ...], own: tuple[int, ...], count: int, *, has_
     `has_more`: the matrices along the last axis are one.
     """
     extents = (1,) * (len(batch) - len(own)) + own
-    steps = [count * (extents[-1] if has_more and extents else 1)] * len(batch)
-    steps[-1:] = [count] * len(steps[-1:])
+    apart = count * extents[-1] if has_more else count
+    steps = [*[apart] * len(batch), count][1:]
     places = [np.arange(size) * (step if extent > 1 else 0) for size, extent, step in zip(batch, extents, steps, strict=True)]
     matrix: Array = sum(np.ix_(*places), np.zeros(batch, np.int64))
     return matrix[..., None] + np.arange(count)

@@ -86,9 +86,8 @@ def _integer_svdf(node: OperatorNode) -> Run:
     require_quantized(node, ifm, feature, time, state, output)
     narrow = state.dtype is DType.INT8
     limits, state_zero = ((-128, 127), state.zero_point) if narrow else (_INT16, 0)
-    scales = [np.float32(tensor.first_scale) for tensor in (ifm, feature, state, time, output)]
-    state_scaling = multipliers([float(scales[0] * scales[1] / scales[2])])
-    output_scaling = multipliers([float(scales[2] * scales[3] / scales[4])])
+    read, weighed, kept, timed, made = (np.float32(tensor.first_scale) for tensor in (ifm, feature, state, time, output))
+    state_scaling, output_scaling = (multipliers([float(factor)]) for factor in (read * weighed / kept, kept * timed / made))
 
     def run() -> None:
         history = _history(state, time)
