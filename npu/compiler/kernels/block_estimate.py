@@ -102,6 +102,18 @@ def fills_of_block(cost, op, machine):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def first_pieces(fetches, count, pieces):  # type: ignore[no-untyped-def]
+    """The part that the first `count` sub-kernels have in the MAC array's work for all: those of the edges are smaller."""
+    if count == pieces:
+        return 1.0
+    some = every = 0
+    for i in range(pieces):
+        every += fetches[i].mac_cycles
+        some += fetches[i].mac_cycles if i < count else 0
+    return some / max(every, 1)
+
+
+@inlined
 def round_trip(cost, op, ports, machine, deep, fetched, fetches, scratch):  # type: ignore[no-untyped-def]
     """Cycles of a block by its input, of which a fetch takes `fetched`. Kept input is waited for once for all depths."""
     _, down, across = fetches_of_block(op)
@@ -112,8 +124,8 @@ def round_trip(cost, op, ports, machine, deep, fetched, fetches, scratch):  # ty
     if machine.ifm_buffer_bytes > 0:
         # A fill waits for the sub-kernel so many before it, and is waited for by the next: one time around are several fills.
         around = ceil_div(buffers, pieces)
-        waited_for = mac / count * (around * pieces - buffers + 1) / pieces
-        return max(mac, (fetched + waited_for) * count / around)
+        share = first_pieces(fetches, around * pieces - buffers + 1, pieces)
+        return max(mac, (fetched + mac / count * share) * count / around)
     if pieces == 1 or pieces > MOST_PIECES:
         return max(mac, (mac + fetched * count) / buffers)
     return mac + wait_cycles(op, ports, machine, fetches, count, scratch)
