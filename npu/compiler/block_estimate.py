@@ -177,7 +177,7 @@ class BlockSearch:
             self._fetches = max(fetches, 2 * self._fetches, _FEWEST_FETCHES)
             self._choose = choose.bind(
                 *(self._operation, self._machine, self._ports, self._rule, self._axes, self._counts),
-                *(np.zeros(self._fetches, r.FETCH), self._costs, self._block, self._limits),
+                *(np.zeros(self._fetches, r.FETCH), np.zeros(self._fetches), self._costs, self._block, self._limits),
             )
 
 

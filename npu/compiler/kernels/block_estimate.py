@@ -25,7 +25,7 @@ MOST_PIECES = 16
 
 BUFFER_RULE = np.dtype(integers(*BufferRule._fields))
 BUFFERS = ty.record(BUFFER_RULE)[::1]
-LIST = ty.int64[::1]
+LIST, TIMES = ty.int64[::1], ty.float64[::1]
 ifm_banks, accumulator_banks = inlined(_ifm_banks), inlined(_accumulator_banks)
 
 EXPOSED = 0.5
@@ -102,19 +102,25 @@ def fills_of_block(cost, op, machine):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def first_pieces(fetches, count, pieces):  # type: ignore[no-untyped-def]
-    """The part that the first `count` sub-kernels have in the MAC array's work for all: those of the edges are smaller."""
-    if count == pieces:
-        return 1.0
-    some = every = 0
-    for i in range(pieces):
-        every += fetches[i].mac_cycles
-        some += fetches[i].mac_cycles if i < count else 0
-    return some / max(every, 1)
+def steady_cycles(op, ports, machine, fetches, count, buffers, ends, scratch):  # type: ignore[no-untyped-def]
+    """Cycles from one block to the next by its `count` fetches, each of which waits until one of the `buffers` is free."""
+    ends[:buffers] = 0.0
+    free = latest = first = 0.0
+    for i in range(2 * count):
+        cost_fetch(scratch, fetches[i % count], op, ports, machine)
+        free = there = max(free, ends[i % buffers])
+        if scratch.ifm_beats + scratch.ifm2_beats > 0:
+            free += abs(scratch.ifm_cycles) + abs(scratch.ifm2_cycles)
+            there = free + read_latency(scratch, op, ports)
+        latest = max(latest, there) + scratch.mac_cycles
+        ends[i % buffers] = latest
+        if i == count - 1:
+            first = latest
+    return latest - first
 
 
 @inlined
-def round_trip(cost, op, ports, machine, deep, fetched, fetches, scratch):  # type: ignore[no-untyped-def]
+def round_trip(cost, op, ports, machine, deep, fetched, fetches, ends, scratch):  # type: ignore[no-untyped-def]
     """Cycles of a block by its input, of which a fetch takes `fetched`. Kept input is waited for once for all depths."""
     _, down, across = fetches_of_block(op)
     count, mac = fills_of_block(cost, op, machine), cost.mac_cycles
@@ -122,17 +128,19 @@ def round_trip(cost, op, ports, machine, deep, fetched, fetches, scratch):  # ty
     if is_kept(op, machine) and (deep > 1 or machine.ifm_buffer_bytes == 0):
         return mac + max(fetched - (buffers - 1) * mac / count, 0.0) * (1 / deep if deep > 1 else count / 2)
     if machine.ifm_buffer_bytes > 0:
+        if buffers <= cost.fetches:
+            return steady_cycles(op, ports, machine, fetches, cost.fetches, buffers, ends, scratch)
         # A fill waits for the sub-kernel so many before it, and is waited for by the next: one time around are several fills.
         around = ceil_div(buffers, pieces)
-        share = first_pieces(fetches, around * pieces - buffers + 1, pieces)
-        return max(mac, (fetched + mac / count * share) * count / around)
+        waited_for = mac / count * (around * pieces - buffers + 1) / pieces
+        return max(mac, (fetched + waited_for) * count / around)
     if pieces == 1 or pieces > MOST_PIECES:
         return max(mac, (mac + fetched * count) / buffers)
     return mac + wait_cycles(op, ports, machine, fetches, count, scratch)
 
 
 @inlined
-def plane_cycles(op, machine, ports, y, x, fetches, cost, scratch):  # type: ignore[no-untyped-def]
+def plane_cycles(op, machine, ports, y, x, fetches, ends, cost, scratch):  # type: ignore[no-untyped-def]
     """Cycles of all depth blocks of a place in the plane, and those more that caps cost. Blocks share their input's."""
     deep = ceil_div(op.ofm.depth, op.block_depth)
     total, held, fetched, beats, cycles = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -148,7 +156,7 @@ def plane_cycles(op, machine, ports, y, x, fetches, cost, scratch):  # type: ign
             cost.ifm_beats, cost.ifm_cycles = beats / deep, cycles / deep
         mac, output = cost.mac_cycles, cost.output_cycles
         moved, capped = port_cycles(cost, op, ports)
-        busiest = max(max(mac, output), max(round_trip(cost, op, ports, machine, deep, fetched, fetches, scratch), moved))
+        busiest = max(max(mac, output), max(round_trip(cost, op, ports, machine, deep, fetched, fetches, ends, scratch), moved))
         second = max(min(mac, output), min(max(mac, output), max(moved, capped)))
         held += max(capped - busiest, 0.0) * count
         total += (busiest + FRICTION * second + FETCH_CYCLES * fills_of_block(cost, op, machine)) * count
@@ -156,7 +164,7 @@ def plane_cycles(op, machine, ports, y, x, fetches, cost, scratch):  # type: ign
 
 
 @inlined
-def operation_cycles(op, machine, ports, limit, is_far, fetches, cost, scratch):  # type: ignore[no-untyped-def]
+def operation_cycles(op, machine, ports, limit, is_far, fetches, ends, cost, scratch):  # type: ignore[no-untyped-def]
     """Cycles of the whole operation, or some number above `limit` where they are more than that.
 
     `is_far`: the input lies behind a memory of the NPU alone. Nobody hides its first fetch, and two buffers are filled in whole
@@ -170,7 +178,7 @@ def operation_cycles(op, machine, ports, limit, is_far, fetches, cost, scratch):
         if rows <= 0 or columns <= 0:
             continue
         y, x = row * op.block_height, column * op.block_width
-        plane, plane_held = plane_cycles(op, machine, ports, y, x, fetches, cost, scratch)
+        plane, plane_held = plane_cycles(op, machine, ports, y, x, fetches, ends, cost, scratch)
         total, held = total + plane * (rows * columns), held + plane_held * (rows * columns)
         if total + max(held, 0.0) > limit:
             return total + max(held, 0.0)
@@ -229,15 +237,15 @@ def fewest_cycles(op, machine, ports, fetches, cost, scratch):  # type: ignore[n
 
 
 @kernel(
-    ty.float64(OPERATIONS, MACHINES, PORTS, BUFFERS, ty.int64[:, ::1], LIST, FETCHES, BLOCK_COSTS, LIST, ty.float64[::1]),
+    ty.float64(OPERATIONS, MACHINES, PORTS, BUFFERS, ty.int64[:, ::1], LIST, FETCHES, TIMES, BLOCK_COSTS, LIST, TIMES),
     error_model="numpy",
 )
-def choose(operations, machines, ports, rules, axes, counts, fetches, costs, best, limits):  # type: ignore[no-untyped-def]
+def choose(operations, machines, ports, rules, axes, counts, fetches, ends, costs, best, limits):  # type: ignore[no-untyped-def]
     """Fills `best` with the block of the fewest cycles, which are returned, of those that find room and take fewer than
     limits[0]; with zeros if none does. The input is far unless limits[1] is 0.
 
     `axes` has the heights, widths and depths to combine, `counts` how many. Of blocks that take as long it is the largest, of
-    these the widest. `fetches` has room for those of a block, `costs` two rows.
+    these the widest. `fetches` has room for those of a block, `ends` for as many, `costs` two rows.
     """
     op, rule, cycles, is_far = operations[0], rules[0], limits[0], limits[1] != 0
     best[:] = 0
@@ -248,7 +256,7 @@ def choose(operations, machines, ports, rules, axes, counts, fetches, costs, bes
         is_slow = least + for_block * blocks_of(op) > cycles
         if is_slow or not is_fitting(rule, op.block_height, op.block_width, op.block_depth):
             continue
-        own = operation_cycles(op, machines[0], ports, cycles, is_far, fetches, costs[0], costs[1])
+        own = operation_cycles(op, machines[0], ports, cycles, is_far, fetches, ends, costs[0], costs[1])
         if own < cycles or (own == cycles and best[0] > 0 and not is_larger(best, op)):
             cycles = own
             best[0], best[1], best[2] = op.block_height, op.block_width, op.block_depth
