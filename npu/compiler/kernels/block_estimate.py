@@ -64,7 +64,7 @@ def port_cycles(cost, op, ports):  # type: ignore[no-untyped-def]
             write = cost.ofm_cycles
             beats += cost.ofm_beats
         busiest = max(busiest, max(read, write))
-        capped = max(capped, beats * ports[p].cap_beat_cycles)
+        capped = max(capped, max(beats * ports[p].cap_beat_cycles, max(read, write) * (1.0 + ports[p].closed_share)))
     return busiest, capped
 
 
