@@ -81,7 +81,7 @@ class _BoundaryCopies:
         worth = [(number, one, saved) for number, one in candidates if (saved := self._saved(graph, number, one, copied)) > 0]
         if not worth:
             return graph
-        far, cost = _far_maps(graph), self._cost(graph)
+        far = _far_maps(graph)
         if self._goal is Goal.PERFORMANCE:
             together = graph
             for number, one, _ in worth:
@@ -90,7 +90,7 @@ class _BoundaryCopies:
                 return together
         for number, one, saved in worth:
             changed = _with_copy(graph, number, one, copied)
-            if (changed_cost := self._cost(changed)) > cost:
+            if self._goal is Goal.SIZE and not self._is_worth_memory(graph, changed, saved):
                 continue
             changed_far = _far_maps(changed)
             if not changed_far <= far and saved > _MUCH * self._cycles(graph):
@@ -98,7 +98,7 @@ class _BoundaryCopies:
                 changed_far = _far_maps(changed)
             # with more in the arena than before, it is the copy, or a map that makes room for it
             if changed_far <= far:
-                graph, far, cost = changed, changed_far, changed_cost
+                graph, far = changed, changed_far
         return graph
 
     def _saved(self, graph: GraphState, number: int, storage: Storage, copied: _Copied) -> float:
@@ -126,15 +126,20 @@ class _BoundaryCopies:
         again = math.prod(step.ifm.shape) * step.ifm.element.bytes if step.ifm.storage.is_boundary else 0
         return (size + again * math.ceil(size / LARGEST_SLICE_BYTES)) / self._read
 
-    def _cost(self, graph: GraphState) -> float:
-        """For SIZE, the bytes of all maps times the cycles of all steps; otherwise all that saves cycles costs nothing."""
-        if self._goal is not Goal.SIZE:
-            return 0.0
-        return self._cycles(graph) * (graph.visible_bytes + hidden_peak(graph.graph, graph.nodes, graph.layouts))
+    def _is_worth_memory(self, graph: GraphState, changed: GraphState, saved: float) -> bool:
+        """Whether a copy saves at least the part of all cycles that it adds to the bytes of all maps."""
+        cycles = self._cycles(changed)
+        before = max(self._cycles(graph), cycles + saved)  # only what is saved knows of inputs that slices of weights read again
+        return cycles * _map_bytes(changed) <= before * _map_bytes(graph)
 
     def _cycles(self, graph: GraphState) -> float:
         """Those of all steps by the estimate, in the usual layouts."""
         return sum(self._estimates(node.steps) for node in graph.nodes)
+
+
+def _map_bytes(graph: GraphState) -> int:
+    """Those of all maps at a time."""
+    return graph.visible_bytes + hidden_peak(graph.graph, graph.nodes, graph.layouts)
 
 
 def _with_copy(graph: GraphState, number: int, storage: Storage, copied: _Copied) -> GraphState:
