@@ -50,6 +50,7 @@ def touches(step: Step, storage: Storage) -> bool:
 
 
 def cycles_with_copy(steps: Sequence[Step], storage: Storage, near: Storage, cycles: Callable[[Step], float]) -> float:
-    """Those of steps that make a map where each works on the copy and it is copied at last."""
-    copy = copying_step(steps[-1], near, storage)
+    """Those of steps that each work on the copy of a map, which is copied last if they make it, and first if they only read."""
+    is_made = any(step.ofm.storage is storage for step in steps)
+    copy = copying_step(steps[-1], near, storage) if is_made else copying_step(steps[0], storage, near)
     return sum(cycles(on_copy(step, storage, near)) for step in steps) + WORTH_COPYING * cycles(copy)

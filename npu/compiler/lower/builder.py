@@ -26,7 +26,7 @@ from npu.compiler.ir import (
     TransposeStep,
     View,
 )
-from npu.compiler.layout import choose_layouts, reads
+from npu.compiler.layout import choose_layouts, reads, views
 from npu.compiler.lower.activation_tables import ELEMENTS, Quantized, as_bytes, joined, result_of
 from npu.compiler.lower.admit import LoweringError
 from npu.compiler.lower.fusions import CACHE_SHARE, Fusions
@@ -347,9 +347,9 @@ class Builder:
             ways[0]()
 
     def _price(self, steps: Sequence[Step], cycles: Callable[[Step], float]) -> float:
-        """Cycles of steps; of those that write to afar where it takes less by way of a copy in the fast memory, these."""
+        """Cycles of steps; of those on maps behind the fast memory where it takes less by way of a copy in there, these."""
         price, mode = sum(map(cycles, steps)), self.variant.memory_mode
-        for storage in {step.ofm.storage for step in steps} if mode.has_separate_cache else ():
+        for storage in {view.storage for step in steps for view in views(step)} if mode.has_separate_cache else ():
             if storage.is_boundary and storage.element.bits < 32 and storage.bytes <= mode.arena_cache_bytes:
                 price = min(price, cycles_with_copy(steps, storage, near_copy(storage), cycles))
         return price
