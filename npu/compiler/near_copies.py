@@ -6,11 +6,21 @@ from collections.abc import Callable, Sequence
 
 from npu.compiler.ir import PoolingStep, Step, Storage, View
 from npu.compiler.layout import views
+from npu.hardware.variant import MemoryMode
 from npu.isa.operations import IDENTITY, PoolingMode, Rounding
 from npu.records import replace
 
 WORTH_COPYING = 1.25
 """How many times its own cycles a copy must save by the estimate, which does not see the streams of weights beside it."""
+
+_INPUT_SHARE = 2
+"""A copy of an input takes at most one part in so many of the fast memory: copies of constants need the rest."""
+
+
+def may_be_copied(storage: Storage, mode: MemoryMode, *, is_made: bool) -> bool:
+    """Whether a map behind a separate fast memory may have a copy there, from which it is written if it `is_made`."""
+    is_behind = mode.has_separate_cache and storage.is_boundary and storage.element.bits < 32
+    return is_behind and storage.bytes * (1 if is_made else _INPUT_SHARE) <= mode.arena_cache_bytes
 
 
 def near_copy(storage: Storage) -> Storage:
@@ -49,8 +59,8 @@ def touches(step: Step, storage: Storage) -> bool:
     return any(view.storage is storage for view in views(step))
 
 
-def cycles_with_copy(steps: Sequence[Step], storage: Storage, near: Storage, cycles: Callable[[Step], float]) -> float:
-    """Those of steps that each work on the copy of a map, which is copied last if they make it, and first if they only read."""
-    is_made = any(step.ofm.storage is storage for step in steps)
+def cycles_with_copy(steps: Sequence[Step], storage: Storage, cycles: Callable[[Step], float], *, is_made: bool) -> float:
+    """Those of steps that each work on a copy of a map: it is copied last if it `is_made`, else first."""
+    near = near_copy(storage)
     copy = copying_step(steps[-1], near, storage) if is_made else copying_step(steps[0], storage, near)
     return sum(cycles(on_copy(step, storage, near)) for step in steps) + WORTH_COPYING * cycles(copy)

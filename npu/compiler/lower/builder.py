@@ -36,7 +36,7 @@ from npu.compiler.lower.quantize import activation_range, mean_scale
 from npu.compiler.lower.relabel import without_relabelings
 from npu.compiler.lower.rooms import Rooms
 from npu.compiler.lower.scales import with_fitting_scales
-from npu.compiler.near_copies import cycles_with_copy, near_copy
+from npu.compiler.near_copies import cycles_with_copy, may_be_copied
 from npu.compiler.pointwise import shape_forms
 from npu.compiler.step_problems import StepEstimates
 from npu.errors import CompileError
@@ -348,10 +348,10 @@ class Builder:
 
     def _price(self, steps: Sequence[Step], cycles: Callable[[Step], float]) -> float:
         """Cycles of steps; of those on maps behind the fast memory where it takes less by way of a copy in there, these."""
-        price, mode = sum(map(cycles, steps)), self.variant.memory_mode
-        for storage in {view.storage for step in steps for view in views(step)} if mode.has_separate_cache else ():
-            if storage.is_boundary and storage.element.bits < 32 and storage.bytes <= mode.arena_cache_bytes:
-                price = min(price, cycles_with_copy(steps, storage, near_copy(storage), cycles))
+        price, made = sum(map(cycles, steps)), {step.ofm.storage for step in steps}
+        for storage in {view.storage for step in steps for view in views(step)}:
+            if may_be_copied(storage, self.variant.memory_mode, is_made=storage in made):
+                price = min(price, cycles_with_copy(steps, storage, cycles, is_made=storage in made))
         return price
 
     def convolve(

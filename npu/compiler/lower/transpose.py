@@ -104,6 +104,8 @@ def permute(builder: Builder, source: View, target: View, shape: Sequence[int], 
         only_copies = source.element.bits == 32  # the MAC array has no 32-bit inputs
         way = Way(cut_for_copies(axes)) if only_copies else MoveCost(builder.variant, is_far).best(axes)
         ways = [way]
+        if is_far and not only_copies and (near := MoveCost(builder.variant, is_far=False).best(axes)) != way:
+            ways.append(near)  # by way of copies in a fast memory
         if builder.family.transposes and not only_copies:
             cuts = {OfmTranspose.HCW: cut_for_transposes(axes), OfmTranspose.WHC: cut_for_swaps(axes)}
             ways += [Way(cut, order=stored) for stored, cut in cuts.items() if cut is not None]

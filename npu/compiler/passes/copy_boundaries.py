@@ -15,7 +15,7 @@ from npu.compiler.fast_memory import far_maps
 from npu.compiler.goal import Goal
 from npu.compiler.ir import ConvolutionStep, Program, Step, Storage
 from npu.compiler.layout import reads
-from npu.compiler.near_copies import WORTH_COPYING, copying_step, near_copy, on_copy, touches
+from npu.compiler.near_copies import WORTH_COPYING, copying_step, may_be_copied, near_copy, on_copy, touches
 from npu.compiler.pace import JOB_CYCLES
 from npu.compiler.peaks import hidden_peak
 from npu.compiler.slicing import LARGEST_SLICE_BYTES
@@ -23,9 +23,6 @@ from npu.compiler.state import GraphState, State
 from npu.compiler.step_problems import ShapeCycles, StepEstimates
 from npu.hardware.variant import MemoryMode
 from npu.machine.port_rates import port_rate
-
-_CACHE_SHARE = 2
-"""A copy of an input takes at most one part in so many of the fast memory: copies of constants need the rest."""
 
 _MUCH = 0.05
 """The part of all cycles that a copy which takes the room of others must save."""
@@ -162,7 +159,7 @@ def _small_inputs(program: Program, mode: MemoryMode) -> Iterator[Storage]:
     written = {step.ofm.storage for step in program.steps}
     for _, storage in program.inputs:
         is_only_read = storage in read and storage not in written
-        if is_only_read and storage.element.bits < 32 and storage.bytes * _CACHE_SHARE <= mode.arena_cache_bytes:
+        if is_only_read and may_be_copied(storage, mode, is_made=False):
             yield storage
 
 
@@ -172,7 +169,7 @@ def _outputs(program: Program, mode: MemoryMode) -> Iterator[Storage]:
     inputs = {storage for _, storage in program.inputs}
     for storage in dict.fromkeys(storage for _, storage in program.outputs):
         is_made = storage in written and storage not in inputs
-        if is_made and storage.element.bits < 32 and storage.bytes <= mode.arena_cache_bytes:
+        if is_made and may_be_copied(storage, mode, is_made=True):
             yield storage
 
 
