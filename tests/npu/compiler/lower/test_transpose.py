@@ -13,10 +13,11 @@ from npu.compiler.layout import choose_layouts
 from npu.compiler.lower.partition import lower_partition
 from npu.compiler.lower.transpose import MoveCost, axis_pitches
 from npu.graph import attributes as at
+from npu.graph.ethos_u import Region
 from npu.graph.graph import Graph, Model
 from npu.graph.permutation import moved_axes
 from npu.hardware.catalogue import load_variant
-from npu.isa.operations import Layout, OfmTranspose
+from npu.isa.operations import Layout, OfmTranspose, Pooling
 from npu.tflite.writer import write_model
 
 from tests.support.ethos_u85 import exact_operations
@@ -209,6 +210,13 @@ def test_the_way_that_costs_least_is_taken(case: str) -> None:
 def test_far_memory_makes_longer_runs_worth_their_weights() -> None:
     axes, variant = moved_axes((784, 48), (1, 0)), load_variant("ethos-u65-256")
     assert [MoveCost(variant, is_far).best(axes).taps for is_far in (False, True)] == [8, 16]
+
+
+def test_few_channels_behind_a_fast_memory_are_moved_on_a_copy_in_it() -> None:
+    """There single elements are worth no gathers, of which it would take 452."""
+    copy, move = exact_operations(write_model(Model((single((1, 85, 85, 8), (0, 3, 1, 2)),))), "ethos-u65-256")
+    assert (copy.ofm.region, move.ifm.region, move.ofm.region) == (Region.FAST, Region.FAST, Region.ARENA)
+    assert isinstance(move, Pooling)
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u55-256", "ethos-u65-512"])
