@@ -95,7 +95,7 @@ U85 = ("ethos-u85-128", "ethos-u85-256", "ethos-u85-1024")
 @pytest.mark.parametrize("target", U85)
 @pytest.mark.parametrize("window", [(1, 21), (10, 4), (9, 9)])
 def test_hardly_any_other_block_is_faster_where_sub_kernels_share_the_input(window: tuple[int, int], target: str) -> None:
-    """A memory of its own has the input of all sub-kernels, but hands it over to one after the other: of 9x9 most to the first."""
+    """A memory of its own has the input of all sub-kernels, but hands it over to one after the other, unequal ones of 9x9."""
     variant = load_variant(target)
     *_, operation = kernels_of(pool(kind="MAX_POOL_2D", ifm=(1, 96, 40, 16), window=window, padding=Padding.VALID), target)
     cycles = cycles_in_blocks(operation, variant, range(1, 33), range(1, 21))
