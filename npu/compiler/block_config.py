@@ -152,10 +152,13 @@ def _even(depths: Ints, extent: int) -> Ints:
 
 @functools.lru_cache(_REMEMBERED)
 def _extents(extent: int, ublock: int, limit: int) -> Ints:
-    """Block sizes along an axis: of those that cut it into the same number of blocks only the smallest, the most even."""
+    """Block sizes along an axis: of those that cut it into the same number of blocks only the smallest, the most even.
+
+    None where the micro-block is larger than the limit, as one of several that an operation may have can be.
+    """
     sizes = np.arange(ublock, min(round_up(extent, ublock), limit) + 1, ublock)
     blocks = ceil_div(extent, sizes)
-    return sizes[np.concatenate(([True], blocks[1:] < blocks[:-1]))]
+    return sizes[np.concatenate((sizes[:1] > 0, blocks[1:] < blocks[:-1]))]
 
 
 def _best_of_depth(problem: BlockProblem, search: BlockSearch, depth: int, ublock: Block | None) -> BlockChoice | None:

@@ -24,8 +24,9 @@ from tests.fuzz.litert_child import LiteRt
 from tests.support.hostile import broken, mutant
 from tests.support.open_results import looks_behind_a_map
 from tests.support.operator_cases import CASES
+from tests.support.ranked_sketches import ranked
 
-TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u55-32")
+TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u55-32", "ethos-u85-256")
 PER_TARGET = 500
 """Cases in a row for the same target: every kind of model meets every target."""
 MOST_INPUT_BYTES = 1 << 20
@@ -53,10 +54,12 @@ def case(number: int) -> str:
 
 
 def _content(number: int) -> bytes:
-    """A mutant of a model of the NPU's operators, or of one operator of any kind and type."""
+    """A mutant of a model of the NPU's operators, of one operator of any kind and type, or of tensors of any rank."""
     if number % 2:
         return mutant(number // 2).content
     rng = np.random.default_rng([number, 8])
+    if number % 8 == 0:
+        return broken(ranked(number // 8)[1], rng)
     return broken(CASES[sorted(CASES)[number // 2 % len(CASES)]](rng), rng)
 
 
@@ -168,7 +171,27 @@ def _has_batches_of_three_axes(content: bytes) -> bool:
     return False
 
 
+def _has_a_steep_difference(content: bytes) -> bool:
+    """A SUB whose last multiplier is above 1, by which the reference shifts right by a negative number."""
+    for graph in read_model(content).graphs:
+        for op in graph.ops:
+            given = [graph.tensors[index].quantization for index in (*op.inputs, *op.outputs) if index != ABSENT]
+            scales = [one.scale for one in given if one is not None]
+            bits = 15 if graph.tensors[op.outputs[0]].dtype is DType.INT16 else 20
+            if op.kind == "SUB" and len(scales) == 3 and 2 * max(scales[:2]) >= scales[2] * 2.0**bits:
+                return True
+    return False
+
+
+def _has_masked_offsets(content: bytes) -> bool:
+    """A STRIDED_SLICE whose ends are offsets and masked: it makes room by the offsets and takes elements by the mask."""
+    ops = [op for graph in read_model(content).graphs for op in graph.ops if op.kind == "STRIDED_SLICE"]
+    return any(getattr(op.attributes, "offset", False) and getattr(op.attributes, "end_mask", 0) for op in ops)
+
+
 _ROWS = (
+    _has_a_steep_difference,
+    _has_masked_offsets,
     _has_a_bias_read_otherwise,
     _reads_sparse_constants,
     _has_endless_neighbours,

@@ -155,6 +155,17 @@ def test_an_operation_without_any_block_is_refused() -> None:
         BlockChooser(tiny).choose(problem)
 
 
+def test_a_micro_block_larger_than_any_block_is_not_taken() -> None:
+    """One of 2 by 2 fits, those of 1 by 4 and 4 by 4 do not."""
+    variant = load_variant("ethos-u85-1024")
+    limit = replace(variant.accelerator.max_block, width=2)
+    narrow = replace(variant, accelerator=replace(variant.accelerator, max_block=limit))
+    problem = BlockProblem(
+        work=Work.CONVOLUTION, ofm=(16, 16, 32), ifm_depth=32, ifm_bits=8, ofm_bits=8, kernel=KernelWindow(3, 3)
+    )
+    assert BlockChooser(narrow).choose(problem).block.width == 2
+
+
 @pytest.mark.parametrize(("taps", "fits_twice"), [(21, False), (3, True)])
 def test_a_pooling_whose_windows_overlap_much_may_have_a_block_that_has_no_room_for_two(taps: int, fits_twice: bool) -> None:
     problem = BlockProblem(

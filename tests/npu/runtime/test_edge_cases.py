@@ -575,6 +575,17 @@ def test_operands_of_scales_from_1_on_are_compared_as_what_they_stand_for() -> N
     assert not np.array_equal(got, reference)
 
 
+def test_ends_that_are_offsets_count_in_spite_of_a_mask() -> None:
+    """LiteRT's kernel makes room for these elements, and then takes those up to the end of every axis, one behind the other."""
+    x = np.arange(20, dtype=np.int8).reshape(5, 4), In((), I8, 1.0)
+    options = at.StridedSliceOptions(end_mask=3, offset=True)
+    content, inputs = _one("STRIDED_SLICE", [x, ints([0, 2]), ints([2, 1]), ints([1, 1])], In((1,), I8, 1.0), options)
+    (reference,) = run_reference(content, inputs)
+    (got,) = run(CpuInterpreter(model_content=content), inputs)
+    assert got.tolist() == [[2], [6]]
+    assert reference.tolist() == [[2], [3]]
+
+
 def test_a_bias_of_32_bits_is_read_as_what_it_is() -> None:
     """LiteRT's int16 kernel reads numbers of 64 bits unless an option says otherwise: every second one, and behind the last."""
     content, inputs = _convolved_words(I32, F32)
