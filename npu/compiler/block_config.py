@@ -13,6 +13,7 @@ from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from npu.compiler.block_estimate import BlockProblem, BlockSearch, multiplying_steps
 from npu.errors import CompileError
@@ -158,7 +159,8 @@ def _extents(extent: int, ublock: int, limit: int) -> Ints:
     """
     sizes = np.arange(ublock, min(round_up(extent, ublock), limit) + 1, ublock)
     blocks = ceil_div(extent, sizes)
-    return sizes[np.concatenate((sizes[:1] > 0, blocks[1:] < blocks[:-1]))]
+    fewer: npt.NDArray[np.bool_] = blocks[1:] < blocks[:-1]
+    return sizes[np.concatenate((sizes[:1] > 0, fewer))]
 
 
 def _best_of_depth(problem: BlockProblem, search: BlockSearch, depth: int, ublock: Block | None) -> BlockChoice | None:
