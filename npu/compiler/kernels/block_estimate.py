@@ -47,7 +47,10 @@ def kind_of_blocks(kind, count, is_first_other):  # type: ignore[no-untyped-def]
 
 @inlined
 def port_cycles(cost, op, ports):  # type: ignore[no-untyped-def]
-    """Cycles of the busiest direction of a port, and those that the cap of its directions together asks for."""
+    """Cycles of the busiest direction of a port, and those that caps ask for: of its directions together, and for maps of each.
+
+    Addresses do not always pass. That holds for weights as well, but for copies of them alike, which nothing here knows of.
+    """
     busiest = capped = 0.0
     for p in range(2):
         read = write = beats = 0.0
@@ -57,6 +60,7 @@ def port_cycles(cost, op, ports):  # type: ignore[no-untyped-def]
         if op.ifm2.port == p:
             read += cost.ifm2_cycles
             beats += cost.ifm2_beats
+        maps = read
         if op.weight_port == p:
             read = max(read + cost.stream_cycles, max(cost.decode_cycles, cost.stream_delay))
             beats += cost.stream_beats
@@ -64,7 +68,7 @@ def port_cycles(cost, op, ports):  # type: ignore[no-untyped-def]
             write = cost.ofm_cycles
             beats += cost.ofm_beats
         busiest = max(busiest, max(read, write))
-        capped = max(capped, max(beats * ports[p].cap_beat_cycles, max(read, write) * (1.0 + ports[p].closed_share)))
+        capped = max(capped, max(beats * ports[p].cap_beat_cycles, max(maps, write) * (1.0 + ports[p].closed_share)))
     return busiest, capped
 
 
