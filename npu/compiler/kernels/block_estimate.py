@@ -47,9 +47,10 @@ def kind_of_blocks(kind, count, is_first_other):  # type: ignore[no-untyped-def]
 
 @inlined
 def port_cycles(cost, op, ports):  # type: ignore[no-untyped-def]
-    """Cycles of the busiest direction of a port, and those that caps ask for: of its directions together, and for maps of each.
+    """Cycles of the busiest direction of a port, and those that it takes at least in the long run: by the cap of its directions
+    together, and because addresses do not always pass.
 
-    Addresses do not always pass. That holds for weights as well, but for copies of them alike, which nothing here knows of.
+    The latter is counted for maps alone: copies of weights are estimated without it, and those in place must not look worse.
     """
     busiest = capped = 0.0
     for p in range(2):

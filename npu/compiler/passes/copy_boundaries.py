@@ -31,8 +31,7 @@ _SLICE_DEPTH = 32
 """Channels that a block of a convolution is taken to have: those of a slice of its weights."""
 
 _DEAR = 2
-"""How many times as much as in bytes a plan for SIZE must save in cycles, part by part: with 1 it takes more than Vela's for
-166 of 1,571 networks on Ethos-U65, with 2 for 107."""
+"""A copy for SIZE must save so many times the part of the cycles that it adds to the bytes of all maps."""
 
 _EXPOSED = 0.5
 """Part of the latency of the memory behind for which nothing works when a copy begins or ends: docs/compiler-constants.md."""
