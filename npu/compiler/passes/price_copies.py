@@ -17,7 +17,7 @@ PRICE_OF_MEMORY = 0.05
 docs/price-of-memory.md shows what other prices give.
 """
 
-_FREE_FOR_SIZE, _PRICE_FOR_SIZE = 1024, 0.15
+FREE_FOR_SIZE, PRICE_FOR_SIZE = 1024, 0.15
 """The same for SIZE in a fast memory for the NPU alone: a KiB costs nothing, twice the memory beyond must save 10 %."""
 
 _SHARES = (0, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
@@ -59,7 +59,7 @@ def _least(graph: GraphState, state: State, maker: JobMaker) -> int:
     plans = {0: _plan(maker, 0)}
     most = max(cache_bytes // TINY_PARTS[largest * MANY_PART > cache_bytes] - plans[0].bytes, 0)
     plans |= {size: _plan(maker, size) for size in sorted({most >> halvings for halvings in range(5)} - {0})}
-    return min(plans, key=lambda size: plans[size].cycles * (_FREE_FOR_SIZE + plans[size].bytes) ** _PRICE_FOR_SIZE)
+    return min(plans, key=lambda size: plans[size].cycles * (FREE_FOR_SIZE + plans[size].bytes) ** PRICE_FOR_SIZE)
 
 
 def _worthwhile(state: State, maker: JobMaker) -> int | None:
