@@ -64,10 +64,8 @@ def page(cells: Sequence[tuple[float, Cell]], prices: Sequence[float], targets: 
     small, tiny, many = price_copies.SMALL_PARTS, price_copies.TINY_PARTS, price_copies.MANY_PART
     yield f"The compiler's price is {price}: twice the memory must save {1 - 2**-price:.0%} of the cycles. Of a fast"
     yield f"memory that only the NPU uses, as on Ethos-U65, a part of 1/{small[True]} costs nothing, of one that it shares"
-    free, dear = price_copies.FREE_FOR_SIZE, price_copies.PRICE_FOR_SIZE
-    yield f"1/{small[False]}. `--optimise size` copies only into a memory of the NPU alone: {free:,} bytes cost nothing,"
-    yield f"more of them a price of {dear}, and with the maps it takes at most 1/{tiny[False]} of that memory,"
-    yield f"1/{tiny[True]} where one operator has weights for 1/{many} of it.\n"
+    yield f"1/{small[False]}. `--optimise size` pays the same price for every byte, and copies into a memory of the NPU alone:"
+    yield f"at most 1/{tiny[False]} of that with the maps, 1/{tiny[True]} where one operator has weights for 1/{many} of it.\n"
     yield "| price | twice the memory saves at least | target | total cycles | SRAM |\n| ---: | ---: | --- | ---: | ---: |"
     for price in prices:
         for target in targets:

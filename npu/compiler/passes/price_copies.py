@@ -12,13 +12,10 @@ from npu.compiler.state import GraphState, State
 from npu.compiler.weights import ExpectedConstants
 
 PRICE_OF_MEMORY = 0.05
-"""For PERFORMANCE the plan is taken whose cycles times its bytes to this power are least: twice the memory must save 3 %.
+"""The plan is taken whose cycles times its bytes to this power are least: twice the memory must save 3 % of the cycles.
 
 docs/price-of-memory.md shows what other prices give.
 """
-
-FREE_FOR_SIZE, PRICE_FOR_SIZE = 1024, 0.15
-"""The same for SIZE in a fast memory for the NPU alone: a KiB costs nothing, twice the memory beyond must save 10 %."""
 
 _SHARES = (0, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
 """Bytes for copies that are tried, by those that copies take where nothing bounds them."""
@@ -59,7 +56,7 @@ def _least(graph: GraphState, state: State, maker: JobMaker) -> int:
     plans = {0: _plan(maker, 0)}
     most = max(cache_bytes // TINY_PARTS[largest * MANY_PART > cache_bytes] - plans[0].bytes, 0)
     plans |= {size: _plan(maker, size) for size in sorted({most >> halvings for halvings in range(5)} - {0})}
-    return min(plans, key=lambda size: plans[size].cycles * (FREE_FOR_SIZE + plans[size].bytes) ** PRICE_FOR_SIZE)
+    return min(plans, key=lambda size: _cost(plans[size].cycles, max(plans[size].bytes, 1)))
 
 
 def _worthwhile(state: State, maker: JobMaker) -> int | None:
