@@ -11,8 +11,8 @@ from tests.support.litert import random_inputs, run_reference
 from tests.support.ranked_sketches import RANKED, ranked
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
-FLOAT_STEPS = 4
-"""Sums of up to 625 floats are added up in another order."""
+FLOAT_STEPS = {"MEAN": 4, "BATCH_MATMUL": 4, "SOFTMAX": 4}
+"""Sums of up to 625 floats are added up in another order; all other operators give the same floats."""
 
 
 def assert_exact(seed: int) -> None:
@@ -29,7 +29,7 @@ def assert_same(ours: tuple[np.ndarray, ...], theirs: list[np.ndarray], name: st
     for own, other in zip(ours, theirs, strict=True):
         assert own.shape == other.shape, name
         if own.dtype == np.float32:
-            np.testing.assert_array_max_ulp(own, other, FLOAT_STEPS)
+            np.testing.assert_array_max_ulp(own, other, FLOAT_STEPS.get(name.split()[1], 0))
         else:
             np.testing.assert_array_equal(own, other, name)
 
