@@ -224,7 +224,7 @@ def _check_dma(operation: Dma, memory: NpuMemory) -> None:
         memory.check(operation.indices.region, *operation.index_span)
 
 
-def _rows_of(operation: Dma, plane: int, memory: NpuMemory) -> tuple[Sequence[int], Sequence[int]]:
+def rows_of(operation: Dma, plane: int, memory: NpuMemory) -> tuple[Sequence[int], Sequence[int]]:
     """The rows of source and destination in the order in which they are copied. SimulationError for an index out of range."""
     in_order, indices = range(operation.rows), operation.indices
     if indices is None:
@@ -244,7 +244,7 @@ def copy(operation: Dma, memory: NpuMemory) -> None:
     source_row, source_plane = operation.steps(operation.source)
     target_row, target_plane = operation.steps(operation.destination)
     for plane in range(operation.planes):
-        for row, to in zip(*_rows_of(operation, plane, memory), strict=True):
+        for row, to in zip(*rows_of(operation, plane, memory), strict=True):
             source_at = operation.source.address + plane * source_plane + row * source_row
             data = _dma_view(operation.source, source_at, length, memory)[0]
             target_at = operation.destination.address + plane * target_plane + to * target_row

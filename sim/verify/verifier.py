@@ -20,11 +20,11 @@ from sim.inconsistent import inconsistent
 from sim.memory import NpuMemory
 from sim.undefined import undefined
 from sim.verify.chains import ChainTracker
+from sim.verify.constants import ConstantReader
 from sim.verify.footprint import SHRAM, ByteSet, Footprint, footprint
 from sim.verify.hazards import HazardTracker
 from sim.verify.registers import UnreadWrite, unread_writes
 from sim.verify.shram import lut_findings, shram_findings
-from sim.verify.weights import WeightReader
 
 RULES: Mapping[str, str] = {
     "REFUSED": "every operation is one that the hardware has: ranges, alignments, sizes that belong together",
@@ -41,6 +41,7 @@ RULES: Mapping[str, str] = {
     "UNDOCUMENTED": "every operation is one whose result public descriptions define",
     "UNDEFINED": "no element of an OFM shares bytes with another, and padding is a value of the IFM's type",
     "WEIGHTS": "weights and scale records that a file holds can be decoded, and fill the operation that reads them",
+    "INDICES": "indices of rows that a file holds name rows that there are",
     "LUT": "a look-up table lies whole in its area, in a slot of its own size, and transfers into SHRAM stay in that area",
 }
 
@@ -78,12 +79,12 @@ def verify(
     `words` are those that `decoded` came from; without them the writes between the operations are not judged. `region_bytes`
     are the sizes of the regions; `initialised` are (region, start, end) of the bytes that hold data when the job starts:
     constants, inputs, variables. `read_only` are the regions that nothing may write, `contents` the bytes of regions that are
-    known: without them weights are not judged.
+    known: without them weights and indices are not judged.
     """
     memory = _WrittenBytes(region_bytes, variant, initialised, read_only)
     hazards, chains = HazardTracker(variant), ChainTracker()
     blank = {region: np.zeros(size, np.uint8) for region, size in region_bytes.items()}
-    weights = None if contents is None else WeightReader(NpuMemory({**blank, **contents}, variant), contents)
+    constants = None if contents is None else ConstantReader(NpuMemory({**blank, **contents}, variant), contents)
     findings: list[Finding] = []
     for step in decoded:
         touched = footprint(step.operation, variant)
@@ -107,9 +108,10 @@ def verify(
             message = f"{conflict.what} of {_kind(conflict.earlier)}, {conflict.earlier.place}"
             findings.append(_finding(conflict.rule, step, message, conflict.region, conflict.address))
         if not outside:
-            undecoded = None if weights is None else weights.defect(step.operation, touched)
-            if undecoded is not None:
-                findings.append(_finding("WEIGHTS", step, undecoded, None, None))
+            unusable = None if constants is None else constants.defect(step.operation, touched)
+            if unusable is not None:
+                rule, text = unusable
+                findings.append(_finding(rule, step, text, None, None))
             if memory.copies(step.operation, touched):
                 continue
             findings += [_finding("UNINITIALISED", step, *where) for where in memory.unwritten(touched)]

@@ -6,14 +6,31 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import npu
 from npu.hardware.catalogue import load_variant
+from npu.isa.decode import decode
+from npu.isa.encode import encode
 from npu.isa.ethos_u85.micro_blocks import MICRO_BLOCKS
-from npu.isa.operations import Block, Elementwise, KernelOperation, Resizing, WeightedOperation
+from npu.isa.operations import (
+    Block,
+    Dma,
+    DmaIndices,
+    DmaSide,
+    DmaStride,
+    DmaWait,
+    Elementwise,
+    KernelOperation,
+    Operation,
+    Resizing,
+    Stop,
+    WeightedOperation,
+)
 from npu.tflite.writer import write_model
 from sim.verify.shram import shram_findings
+from sim.verify.verifier import verify
 
 from tests.support.single_ops import binary, conv, pool, resize
 
@@ -81,3 +98,27 @@ def test_the_row_of_a_resize_has_room_for_so_many_columns(macs: int) -> None:
 def test_elementwise_operations_have_no_such_buffers() -> None:
     operation = next(one for one in kernels("addition", "ethos-u85-128") if isinstance(one, Elementwise))
     assert not findings(operation, "ethos-u85-128", block=Block(128, 128, 1024))
+
+
+@pytest.mark.parametrize("where", ["file", "copy", "computed"])
+@pytest.mark.parametrize(("last", "is_found"), [(3, False), (4, True), (-1, True)])
+def test_an_index_that_no_row_has_is_found(where: str, last: int, is_found: bool) -> None:
+    """In the file or a copy of it; what a computed index will be is not known."""
+    variant = load_variant("ethos-u85-256")
+    constants = np.zeros(128, np.uint8)
+    constants[:16] = np.array([2, 0, 3, last], "<i4").view(np.uint8)
+    region, address = (0, 0) if where == "file" else (1, 0)
+    copied = [Dma(source=DmaSide(0, 0), destination=DmaSide(1, 0), length_bytes=16), DmaWait(0)] if where == "copy" else []
+    indices = DmaIndices(region, address, maximum=3, skip_bytes=0, is_of_destination=False)
+    rows = {"length_bytes": 16, "rows": 4, "indices": indices}
+    gather = Dma(
+        source=DmaSide(0, 64, DmaStride.ROWS, steps=(16, 0)), destination=DmaSide(1, 64, DmaStride.ROWS, steps=(16, 0)), **rows
+    )
+    operations: list[Operation] = [*copied, gather, DmaWait(0), Stop()]
+    decoded = decode(encode(operations, variant), variant)
+    given = [(0, 0, 128), (1, 0, 16)]
+    found = verify(decoded, variant, {0: 128, 1: 128}, given, contents={0: constants})
+    expected = ["INDICES"] if is_found and where != "computed" else []
+    assert [one.rule for one in found] == expected
+    assert all(f"[0, 3], got {last}" in one.message for one in found)
+    assert verify(decoded, variant, {0: 128, 1: 128}, given) == []

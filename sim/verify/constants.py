@@ -1,4 +1,4 @@
-"""Weights and scale records that a stream reads, where their bytes are known: that they can be decoded."""
+"""Weights, scale records and indices that a stream reads, where their bytes are known: that they can be used."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import numpy as np
 
 from npu.errors import SimulationError
 from npu.isa.operations import Convolution, DepthwiseConvolution, Dma, Operation
+from sim.functional.execute import rows_of
 from sim.functional.weights import decode_constants, source_ranges
 from sim.memory import NpuMemory
 from sim.verify.footprint import SHRAM, Footprint
 
 
-class WeightReader:
-    """Follows copies of bytes that are known before a stream starts, and decodes what its convolutions read of them."""
+class ConstantReader:
+    """Follows copies of bytes that are known before a stream starts, and uses them as its operations do."""
 
     def __init__(self, memory: NpuMemory, known: Iterable[int]) -> None:
         """`known` are the regions of `memory` whose bytes are those of the file."""
@@ -24,16 +25,29 @@ class WeightReader:
         for region in known:
             self._known[region][...] = True
 
-    def defect(self, operation: Operation, touched: Footprint) -> str | None:
-        """What is wrong with the weights of an operation whose bytes all lie in their regions."""
+    def defect(self, operation: Operation, touched: Footprint) -> tuple[str, str] | None:
+        """What is wrong with the weights or indices of an operation whose bytes all lie in their regions, behind its rule."""
         if isinstance(operation, Dma):
+            defect = self._stray_index(operation)
             self._copy(touched)
-            return None
+            return None if defect is None else ("INDICES", defect)
         defect = None
         if isinstance(operation, Convolution | DepthwiseConvolution) and operation.weights:
             defect = self._undecoded(operation)
         self._forget(touched)
-        return defect
+        return None if defect is None else ("WEIGHTS", defect)
+
+    def _stray_index(self, operation: Dma) -> str | None:
+        """Computed indices are not looked at."""
+        for plane in range(operation.planes if operation.indices is not None else 0):
+            assert operation.indices is not None
+            start, end = operation.indices_of(plane)
+            if self._known[operation.indices.region][start:end].all():
+                try:
+                    rows_of(operation, plane, self._memory)
+                except SimulationError as error:
+                    return str(error)
+        return None
 
     def _undecoded(self, operation: Convolution | DepthwiseConvolution) -> str | None:
         for part in source_ranges(operation):
