@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.block_estimate import BlockProblem, BlockSearch, multiplying_steps
+from npu.compiler.block_estimate import BlockProblem, BlockSearch, constant_bytes, multiplying_steps
 from npu.errors import CompileError
 from npu.hardware.variant import Accelerator, Size, Variant
 from npu.isa.families import family_of
 from npu.isa.operations import Block, ShramLayout, Traversal
 from npu.isa.shram import Work
 from npu.layouts import BRICK_DEPTH
-from npu.machine.rules import ceil_div, deep_set_depth, round_up
+from npu.machine.rules import ceil_div, round_up
 from npu.memo import LastUsed
 from npu.numerics.arrays import Ints
 from npu.records import dataclass, replace
@@ -34,6 +34,8 @@ _REMEMBERED = 1 << 14
 _MANY_DEPTHS = 8
 _HOPELESS = 2
 """A traversal that needs so many times the steps of the other one is not looked at."""
+_WORTH_A_LONGER_STREAM = 0.98
+"""Of the cycles of the traversal with the shorter stream of weights, what the other one must be below."""
 _FEW_TAPS = 9
 """Of most windows: blocks of a pooling whose windows have more read much of their input twice."""
 
@@ -42,7 +44,7 @@ _FEW_TAPS = 9
 class BlockChoice:
     """A legal block, its SHRAM layout, the traversal it was chosen for, and the estimated cycles of the operation.
 
-    `ublock` is the micro-block, where operations choose one.
+    `ublock` is the micro-block, where operations choose one. `constant_bytes` are the expected ones of its constants.
     """
 
     block: Block
@@ -50,6 +52,7 @@ class BlockChoice:
     traversal: Traversal
     cycles: float
     ublock: Block | None = None
+    constant_bytes: float = 0.0
 
 
 class BlockChooser:
@@ -108,20 +111,23 @@ def _choose(problem: BlockProblem, search: BlockSearch, depth_limit: int) -> Blo
 
 
 def _traversals(problem: BlockProblem, search: BlockSearch) -> tuple[list[BlockProblem], list[BlockProblem]]:
-    """The problem with each traversal that it may have: those that are worth a look, and the others."""
+    """The problem with each traversal that it may have: those that are worth a look, and the others.
+
+    With micro-blocks to choose from, that of the shorter stream comes first: there fillings are long.
+    """
     if problem.work is not Work.CONVOLUTION:
         return [problem], []
     both = [replace(problem, traversal=traversal) for traversal in (Traversal.DEPTH_FIRST, Traversal.PART_KERNEL_FIRST)]
     if search.buffers.micro_blocks is not None:
-        return sorted(both, key=_filled_channels), []  # of two that take as long, the one with the shorter stream
+        return sorted(both, key=lambda one: _stream(one, search)), []
     steps = [multiplying_steps(traversed) for traversed in both]
     likely = [count < min(steps) * _HOPELESS for count in steps]
     return list(compress(both, likely)), [traversed for traversed, is_likely in zip(both, likely, strict=True) if not is_likely]
 
 
-def _filled_channels(problem: BlockProblem) -> int:
-    """Input channels with the zeros that fill up the sets that come to the array together."""
-    return int(round_up(problem.ifm_depth, deep_set_depth(problem.traversal is Traversal.PART_KERNEL_FIRST)))
+def _stream(problem: BlockProblem, search: BlockSearch) -> float:
+    """Expected bytes of the constants with the first micro-block."""
+    return constant_bytes(problem, search.variant, search.micro_blocks(problem)[0])
 
 
 def _deepest(work: Work, accelerator: Accelerator) -> int:
@@ -186,10 +192,17 @@ def _best(problems: Sequence[BlockProblem], search: BlockSearch, depth_limit: in
         for problem in problems if least is None else filter(_overlaps, problems):
             for ublock in search.micro_blocks(problem):
                 depths = _even(_depths(problem, ublock or accelerator.ofm_ublock, limit), problem.ofm[2])
-                best = _best_of(problem, search, depths, ublock, halves, least[2] if least else math.inf)
+                best = _best_of(problem, search, depths, ublock, halves, _below(least, problem, ublock))
                 if best is not None:
                     least = (problem, *best, ublock)
     return None if least is None else _choice(least[0], search, *least[1:])
+
+
+def _below(least: tuple[BlockProblem, Block, float, Block | None] | None, problem: BlockProblem, ublock: Block | None) -> float:
+    """What the cycles of a problem must be below to be worth more than the least so far."""
+    if least is None:
+        return math.inf
+    return least[2] * (1.0 if ublock is None or problem is least[0] else _WORTH_A_LONGER_STREAM)
 
 
 def _overlaps(problem: BlockProblem) -> bool:
@@ -212,4 +225,5 @@ def _best_of(
 def _choice(problem: BlockProblem, search: BlockSearch, block: Block, cycles: float, ublock: Block | None) -> BlockChoice:
     layout = search.buffers.layout(problem, block, search.variant)
     assert layout is not None
-    return BlockChoice(block, layout, problem.traversal, cycles, ublock)
+    size = constant_bytes(problem, search.variant, ublock) if problem.has_weights else 0.0
+    return BlockChoice(block, layout, problem.traversal, cycles, ublock, size)

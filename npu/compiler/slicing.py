@@ -117,6 +117,11 @@ class Forms:
         return self.chooser.choose(self.problem.part(self.problem.ofm[2], in_place=True))
 
     @cached_property
+    def channel_bytes(self) -> float:
+        """Expected bytes of constants per output channel."""
+        return self.in_place.constant_bytes / self.problem.ofm[2]
+
+    @cached_property
     def kept(self) -> Slicing:
         """All channels at once, with constants in place."""
         return self.sliced(((self.problem.ofm[2], self.in_place),), staged=0)
@@ -138,13 +143,13 @@ class Forms:
     def least_copied(self, pace: Pace) -> float:
         """How much later kernels and copies are free at least if all constants are copied."""
         kernel_free = pace.kernel_free + self.array_cycles + JOB_CYCLES
-        engine_free = pace.engine_free + self.port.copy_cycles(self.problem.ofm[2] * self.problem.channel_bytes)[0]
+        engine_free = pace.engine_free + self.port.copy_cycles(self.in_place.constant_bytes)[0]
         return max(kernel_free, engine_free) - pace.end
 
     @cached_property
     def bytes_at_once(self) -> float:
         """What copies take at least: two of the smallest slices, or all constants if they are fewer."""
-        return min(2 * SMALLEST_SLICE_BYTES, self.problem.ofm[2] * self.problem.channel_bytes)
+        return min(2 * SMALLEST_SLICE_BYTES, self.in_place.constant_bytes)
 
     def copied(self, total: int, depth: int) -> Slicing:
         """Slices of `depth` channels of the first `total`, and what is left of them, all of them copied."""
@@ -158,14 +163,14 @@ class Forms:
 
     def sliced(self, slices: tuple[tuple[int, BlockChoice], ...], staged: int) -> Slicing:
         """These slices with what they cost; the first `staged` are copied."""
-        size, port, ofm = self.problem.channel_bytes, self.port, self.problem.ofm
-        copied = [(*port.copy_cycles(count * size + COMMAND_BYTES), choice.cycles) for count, choice in slices[:staged]]
+        port, ofm = self.port, self.problem.ofm
+        copied = [(*port.copy_cycles(choice.constant_bytes + COMMAND_BYTES), choice.cycles) for _, choice in slices[:staged]]
         in_place = [
-            (count * size * plane_blocks(ofm, choice) / port.read, _late(choice, port) + choice.cycles)
-            for count, choice in slices[staged:]
+            (choice.constant_bytes * plane_blocks(ofm, choice) / port.read, _late(choice, port) + choice.cycles)
+            for _, choice in slices[staged:]
         ]
-        largest = sorted([count for count, _ in slices[:staged]])[-2:]
-        return Slicing(slices, staged, tuple(copied), tuple(in_place), sum(largest) * size)
+        largest = sorted([choice.constant_bytes for _, choice in slices[:staged]])[-2:]
+        return Slicing(slices, staged, tuple(copied), tuple(in_place), sum(largest))
 
     def cycles_if_left(self, channels: int, choice: BlockChoice) -> float:
         """Those of a slice that was to be copied and stays in place, where its input passes the same port."""
@@ -218,7 +223,7 @@ def choose_form(forms: Forms, room: int, pace: Pace, *, is_bound: bool) -> Slici
     if is_read_once and room < (forms.bytes_at_once if mode.has_separate_cache else 2 * SMALLEST_SLICE_BYTES):
         return kept
     problem, in_place_cycles = forms.problem, kept.cycles(pace)
-    is_too_large = is_bound and min(problem.ofm[2], forms.chooser.slice_unit) * problem.channel_bytes > room
+    is_too_large = is_bound and min(problem.ofm[2], forms.chooser.slice_unit) * forms.channel_bytes > room
     if is_too_large and in_place_cycles <= _WORTH_SRAM * forms.least_copied(pace):
         return kept  # without a look at the blocks of slices
     copied = _cut(forms, room, pace, is_bound=is_bound)
@@ -242,10 +247,10 @@ def _prefetched(forms: Forms, pace: Pace, most: int) -> Slicing | None:
     problem, chooser = forms.problem, forms.chooser
     total, unit = problem.ofm[2], chooser.slice_unit
     room = min(pace.idle_cycles * pace.port.read, most, _MOST_PREFETCHED_BYTES)
-    count = min(int(room / problem.channel_bytes) // unit * unit, total)
+    count = min(int(room / forms.channel_bytes) // unit * unit, total)
     if count < unit:
         return None
-    depth = _even(count, int(LARGEST_SLICE_BYTES / problem.channel_bytes) // unit * unit, unit)
+    depth = _even(count, int(LARGEST_SLICE_BYTES / forms.channel_bytes) // unit * unit, unit)
     form = forms.copied(count, depth)
     if count < total:
         rest = total - count
@@ -264,13 +269,16 @@ def _cut(forms: Forms, room: int, pace: Pace, *, is_bound: bool) -> Slicing:
     """Copied slices: as few equal ones as fit, or whole blocks of the best depth where that is clearly faster; more of them as
     long as the first copy is what the kernels wait for.
 
-    Two slices should fit into `room` bytes; a slice is not larger than what can be copied behind one or two kernels.
+    Two slices should fit into `room` bytes, if they must however small they are then; a slice is not larger than what can be
+    copied behind one or two kernels.
     """
     problem, unit = forms.problem, forms.chooser.slice_unit
     total = problem.ofm[2]
     if total <= unit:
         return forms.copied(total, total)
     smallest = SMALLEST_SLICE_BYTES * (2 if problem.ofm[:2] == (1, 1) else 1)
+    if is_bound and room < min(2 * smallest, forms.in_place.constant_bytes):
+        smallest = unit * forms.channel_bytes
     best, depth = _in_slices(forms, min(max(room // 2, smallest), LARGEST_SLICE_BYTES), pace)
     for size in () if _is_bound_by_copies(best) else _WIDE_SLICES_BYTES:
         if size > room // 2 or depth >= total:
@@ -293,7 +301,7 @@ def _in_slices(forms: Forms, size: int, pace: Pace) -> tuple[Slicing, int]:
     """As few equal slices of `size` bytes as can be, or whole blocks if clearly faster; channels of the equal ones."""
     problem, unit = forms.problem, forms.chooser.slice_unit
     total = problem.ofm[2]
-    most = max(int(size / problem.channel_bytes) // unit * unit, unit)
+    most = max(int(size / forms.channel_bytes) // unit * unit, unit)
     depth = _even(total, most, unit)
     best = forms.copied(total, depth)
     if most < total:

@@ -76,6 +76,10 @@ class _ConstantsPort:
         self.engine_free, self.ready[use] = begin + read, begin + there
         self.ends.append(begin + there)
 
+    def shared(self, start: float) -> float:
+        """Cycles for which copies that are under way keep the port from a kernel that starts then."""
+        return min(self.owed, max(self.engine_free - start, 0.0))
+
 
 class TransferPlanner:
     """Plans the transfers of one partition's staged slices. `jobs[i]` is event `start + i`.
@@ -131,7 +135,7 @@ class TransferPlanner:
             is_left = left and job.constants is not None and job.constants.pieces in left
             cycles = _cycles_in_place(job, self._port.weights) if is_left else job.cycles
             traffic.owed = _read_bytes(job) / rate if is_left or _reads_in_place(job) else 0.0
-            kernel_free = previous_start + cycles
+            kernel_free = previous_start + max(cycles, traffic.owed + traffic.shared(previous_start))
         return TransferPlan(tuple(transfers), kernel_free)
 
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.allocate import ALIGNMENT
 from npu.compiler.block_config import BlockChoice
+from npu.compiler.block_estimate import filled_bytes
 from npu.compiler.ir import StepWeights, WindowStep
 from npu.digests import blake2b
-from npu.hardware.variant import Size, Variant
+from npu.hardware.variant import Accelerator, Variant
 from npu.isa.families import family_of
 from npu.isa.family import WeightUse
-from npu.isa.operations import Block
-from npu.isa.weight_stream.encode import Encoder, expected_bytes, padding_bytes
-from npu.machine.rules import ARRAY_CHANNELS, SCALE_RECORD_BYTES, kernel_group, round_up
+from npu.isa.weight_stream.encode import Encoder, expected_bytes
+from npu.machine.rules import SCALE_RECORD_BYTES
 from npu.records import dataclass
 
 _DENSITY_STEP = 1 / 8
@@ -160,17 +159,8 @@ class Constants:
         self, weights: StepWeights, channels: slice, choice: BlockChoice, step: WindowStep, is_depthwise: bool
     ) -> list[bytes]:
         """The weight streams."""
-        accelerator = self.variant.accelerator
+        accelerator, use = self.variant.accelerator, _use(self.variant.accelerator, choice, step, is_depthwise)
         values = np.ascontiguousarray(weights.values[channels])
-        use = WeightUse(
-            kernel=step.kernel,
-            block_depth=choice.block.depth,
-            traversal=choice.traversal,
-            is_depthwise=is_depthwise,
-            ifm_bits=step.ifm.element.bits,
-            cores=accelerator.cores,
-            ublock=choice.ublock,
-        )
         streams = self._writer.weight_streams(accelerator, len(values))
         return [self.encoder(accelerator, use, values, stream) for stream in range(streams)]
 
@@ -181,7 +171,7 @@ class ExpectedConstants:
     def __init__(self, constants: Constants, *, is_rounded: bool = True) -> None:
         self.bytes_per_weight = constants.bytes_per_weight if is_rounded else constants.density
         self.digests_of = constants.digests_of
-        self._ublock = constants.variant.accelerator.ofm_ublock
+        self._accelerator = constants.variant.accelerator
         self._slices: dict[tuple[object, ...], WeightSlice] = {}
 
     def add_weights(
@@ -192,7 +182,7 @@ class ExpectedConstants:
         known = self._slices.get(key)
         if known is None:
             own = weights.values[channels]
-            filled = _filled_bytes(own.shape, choice.ublock or self._ublock, is_depthwise=is_depthwise)
+            filled = filled_bytes(_use(self._accelerator, choice, step, is_depthwise), own.shape, self._accelerator)
             size = int(own.size * self.bytes_per_weight(weights) + filled) + len(own) * SCALE_RECORD_BYTES
             known = self._slices[key] = WeightSlice(((len(self._slices), size),), (), ())
         return known
@@ -203,14 +193,16 @@ class ExpectedConstants:
         return sum(size for known in self._slices.values() for _, size in known.pieces)
 
 
-def _filled_bytes(shape: tuple[int, ...], ublock: Block | Size, *, is_depthwise: bool) -> float:
-    """Expected bytes of the zeros that fill up channels and, of a depthwise convolution, the elements of the kernel."""
-    outputs, height, width, inputs = shape
-    taps = height * width
-    if is_depthwise:
-        return padding_bytes(outputs * (-taps % kernel_group(1)), outputs * taps)
-    both = round_up(outputs, ublock.depth) * taps * round_up(inputs, ARRAY_CHANNELS)
-    return padding_bytes(both - math.prod(shape), math.prod(shape))
+def _use(accelerator: Accelerator, choice: BlockChoice, step: WindowStep, is_depthwise: bool) -> WeightUse:
+    return WeightUse(
+        kernel=step.kernel,
+        block_depth=choice.block.depth,
+        traversal=choice.traversal,
+        is_depthwise=is_depthwise,
+        ifm_bits=step.ifm.element.bits,
+        cores=accelerator.cores,
+        ublock=choice.ublock,
+    )
 
 
 def _stream_key(channels: slice, choice: BlockChoice, step: WindowStep) -> tuple[object, ...]:

@@ -27,7 +27,7 @@ from npu.isa.rules import check_operation
 from npu.isa.scale_records import decode_scales, decode_scales_at, encode_scales
 from npu.isa.sections import SECTIONS
 from npu.isa.weight_stream.encode import encode_weights, stand_in
-from npu.isa.weight_stream.order import WeightOrder, WeightShape, interleave_cores
+from npu.isa.weight_stream.order import WeightOrder, WeightShape, channels_and_symbols, interleave_cores
 from npu.machine.rules import BUFFER_HALVES, SCALE_RECORD_BYTES
 
 
@@ -73,6 +73,12 @@ def _stand_in_core(accelerator: Accelerator, use: WeightUse, values: npt.NDArray
     return stand_in(values, weight_order(accelerator, use, core))
 
 
+def _symbols(accelerator: Accelerator, use: WeightUse, shape: WeightShape) -> tuple[int, int]:
+    cores = range(_busy_cores(accelerator, shape[0]))
+    parts = [channels_and_symbols(shape, weight_order(accelerator, use, core)) for core in cores]
+    return sum(channels for channels, _ in parts), parts[0][1]
+
+
 def _busy_cores(accelerator: Accelerator, channels: int) -> int:
     """Cores that have some of so many channels."""
     return min(accelerator.cores, channels)
@@ -107,6 +113,7 @@ ETHOS_U55_U65 = Family(
         encode=_encode_core,
         stand_in=_stand_in_core,
         encode_scales=lambda biases, scales, shifts, _ifm_bits: encode_scales(biases, scales, shifts),
+        symbols=_symbols,
         weight_streams=_busy_cores,
         scale_blocks=_busy_cores,
     ),

@@ -148,6 +148,8 @@ class ConstantWriter:
     """As many bytes as `encode` is expected to give, made faster, where a stream is needed for its size alone."""
     encode_scales: Callable[[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike, int], bytes]
     """Of biases, scales and shifts, by the bits of the IFM."""
+    symbols: Callable[[Accelerator, WeightUse, WeightShape], tuple[int, int]]
+    """Output channels in all streams of an operation, and weights of each, with the zeros that fill them up."""
     weight_streams: Callable[[Accelerator, int], int]
     """Streams of the weights of so many channels."""
     scale_blocks: Callable[[Accelerator, int], int]

@@ -103,10 +103,11 @@ def _run(content: bytes, inputs: list[np.ndarray], rounding: str) -> list[np.nda
     for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
         interpreter.set_tensor(detail["index"], value)
     interpreter.invoke()
-    made = [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
-    if sum(item.nbytes for item in made) > MOST_OUTPUT_BYTES:
+    details = interpreter.get_output_details()
+    sizes = (np.prod(detail["shape"], dtype=float) * np.dtype(detail["dtype"]).itemsize for detail in details)
+    if sum(sizes) > MOST_OUTPUT_BYTES:
         raise Refused("outputs: larger than tried")
-    return [np.array(item) for item in made]
+    return [np.array(interpreter.get_tensor(detail["index"])) for detail in details]
 
 
 def _on_cpu(content: bytes, inputs: list[np.ndarray]) -> str:

@@ -40,7 +40,7 @@ from npu.isa.ethos_u85.latch import start
 from npu.isa.ethos_u85.micro_blocks import BUFFERS
 from npu.isa.ethos_u85.rules import check_operation
 from npu.isa.ethos_u85.scale_records import decode_scales, encode_scales, scale_bits
-from npu.isa.ethos_u85.weights import decode, encode, stand_in
+from npu.isa.ethos_u85.weights import decode, encode, stand_in, symbols
 from npu.isa.family import ConstantWriter, Family, FamilyArithmetic, RegisterSection, ScaleFormat, WeightFormat
 from npu.isa.operations import (
     Dma,
@@ -180,6 +180,7 @@ ETHOS_U85 = Family(
         encode=encode,
         stand_in=stand_in,
         encode_scales=encode_scales,
+        symbols=symbols,
         weight_streams=lambda accelerator, _channels: accelerator.weight_decoders,
         scale_blocks=lambda _accelerator, _channels: 1,
     ),

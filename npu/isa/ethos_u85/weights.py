@@ -17,8 +17,8 @@ from npu.isa.operations import Traversal, WeightDecoder
 from npu.isa.weight_stream.decode import decode_symbols
 from npu.isa.weight_stream.encode import encode_symbols, stand_in_symbols
 from npu.isa.weight_stream.kernels.order_ethos_u85 import CHANNELS, COUNT, ORDER, TO_SYMBOLS, TO_WEIGHTS, move
-from npu.isa.weight_stream.order import WeightShape, check_padding
-from npu.machine.rules import deep_set_depth, sub_kernel
+from npu.isa.weight_stream.order import WeightShape, check_padding, pieces
+from npu.machine.rules import ceil_div, deep_set_depth, round_up, sub_kernel
 
 _MOST_WEIGHTS = 1 << 31
 _NOTHING = np.empty(1, np.int16)
@@ -81,6 +81,38 @@ def _count(order: npt.NDArray[np.void]) -> int:
     return count
 
 
+def _filling(accelerator: Accelerator, use: WeightUse) -> tuple[int, int, int, int]:
+    """Input channels of an IFM block and of a micro-block, what the elements of a sub-kernel are rounded to, and zeros behind
+    so many."""
+    macs, is_wide, is_part = accelerator.macs_per_cycle, use.ifm_bits > 8, use.traversal is Traversal.PART_KERNEL_FIRST
+    is_depth_first, ifm_block, extra = not (is_part or use.is_depthwise), deep_set_depth(is_part), 0
+    assert use.ublock is not None
+    if not is_part and macs <= _SMALL_ARRAY and use.ublock.depth == 16 and not use.is_sparse:
+        ifm_block = 32
+    elif is_depth_first and use.is_sparse and not is_wide:
+        ifm_block = 128
+    rounding = 1 if is_depth_first else 5
+    if use.is_depthwise or (is_part and (is_wide or use.is_sparse)):
+        rounding = 10
+    if use.is_depthwise and (macs > _SMALL_ARRAY or is_wide):
+        extra = 2 if macs <= _MIDDLE_ARRAY else 6
+    return ifm_block, 8 if is_part and is_wide and not use.is_sparse else ifm_block, rounding, extra
+
+
+def symbols(accelerator: Accelerator, use: WeightUse, shape: WeightShape) -> tuple[int, int]:
+    """Output channels in all streams, and symbols of each, with the zeros that fill them up."""
+    _, ifm_ublock, rounding, extra = _filling(accelerator, use)
+    assert use.ublock is not None
+    depth, height, width, inputs = shape
+    groups = sum(
+        ceil_div(rows * columns, rounding)
+        for rows in pieces(height, sub_kernel(use.kernel.dilation_y))
+        for columns in pieces(width, sub_kernel(use.kernel.dilation_x))
+    )
+    lanes = 1 if use.is_depthwise else round_up(inputs, ifm_ublock)
+    return int(round_up(depth, use.ublock.depth)), int(lanes * groups * (rounding + extra))
+
+
 def _order(accelerator: Accelerator, use: WeightUse, shape: WeightShape, stream: int) -> npt.NDArray[np.void]:
     """The `ORDER` of one stream. Raises StreamError."""
     assert use.ublock is not None
@@ -91,20 +123,8 @@ def _order(accelerator: Accelerator, use: WeightUse, shape: WeightShape, stream:
     together = CHANNELS * accelerator.weight_decoders
     if use.ublock.depth < 1 or use.ublock.depth % together:
         raise StreamError(f"weights: micro-block depth must be a multiple of {together}, got {use.ublock.depth}")
-    macs, is_wide, is_part = accelerator.macs_per_cycle, use.ifm_bits > 8, use.traversal is Traversal.PART_KERNEL_FIRST
-    is_depth_first = not (is_part or use.is_depthwise)
-    ifm_block = deep_set_depth(is_part)
-    if not is_part and macs <= _SMALL_ARRAY and use.ublock.depth == 16 and not use.is_sparse:
-        ifm_block = 32
-    elif is_depth_first and use.is_sparse and not is_wide:
-        ifm_block = 128
-    ifm_ublock = 8 if is_part and is_wide and not use.is_sparse else ifm_block
-    rounding = 1 if is_depth_first else 5
-    if use.is_depthwise or (is_part and (is_wide or use.is_sparse)):
-        rounding = 10
-    extra = 6
-    if macs <= _MIDDLE_ARRAY:
-        extra = 0 if macs <= _SMALL_ARRAY and not is_wide else 2
+    ifm_block, ifm_ublock, rounding, extra = _filling(accelerator, use)
+    is_depth_first = not (use.is_depthwise or use.traversal is Traversal.PART_KERNEL_FIRST)
     step = 16 if use.is_sparse else 8
     kernel = use.kernel
     numbers = (
@@ -114,7 +134,7 @@ def _order(accelerator: Accelerator, use: WeightUse, shape: WeightShape, stream:
         *(use.ublock.depth, 1 if use.is_depthwise else ifm_ublock, 1 if use.is_depthwise else step),
         *(sub_kernel(kernel.dilation_y, is_small=False), sub_kernel(kernel.dilation_x, is_small=False)),
         *((1, 1) if is_depth_first else (kernel.stride_y, kernel.stride_x)),
-        *(rounding, extra if use.is_depthwise else 0),
+        *(rounding, extra),
         *(stream, accelerator.weight_decoders),
     )
     return np.array([numbers], ORDER)

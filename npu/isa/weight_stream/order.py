@@ -79,9 +79,15 @@ class WeightOrder:
         return (ofm_depth - self.core + self.cores - 1) // self.cores
 
 
-@functools.lru_cache(maxsize=1 << 10)
 def count_symbols(shape: WeightShape, order: WeightOrder) -> int:
     """Symbols in the stream of one core, padding included: a pure function of shape and order."""
+    channels, own = channels_and_symbols(shape, order)
+    return channels * own
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def channels_and_symbols(shape: WeightShape, order: WeightOrder) -> tuple[int, int]:
+    """Output channels in the stream of one core, those that fill up blocks included, and symbols of each."""
     _check(shape, order)
     ofm_depth, height, width, ifm_depth = shape
     depth = order.channels(ofm_depth)
@@ -89,10 +95,10 @@ def count_symbols(shape: WeightShape, order: WeightOrder) -> int:
     channels = blocks * round_up(order.core_block_depth, order.ofm_ublock_depth) + round_up(rest, order.ofm_ublock_depth)
     elements = sum(
         round_up(rows * columns, order.element_rounding)
-        for rows in _pieces(height, order.sub_kernel[0])
-        for columns in _pieces(width, order.sub_kernel[1])
+        for rows in pieces(height, order.sub_kernel[0])
+        for columns in pieces(width, order.sub_kernel[1])
     )
-    return int(channels * elements * _lanes(ifm_depth, order))
+    return int(channels), int(elements * _lanes(ifm_depth, order))
 
 
 def reorder(values: NDArray[np.int16], order: WeightOrder) -> NDArray[np.int16]:
@@ -138,7 +144,8 @@ def interleave_cores(parts: Sequence[NDArray[Number]]) -> NDArray[Number]:
     return merged
 
 
-def _pieces(size: int, limit: int) -> list[int]:
+def pieces(size: int, limit: int) -> list[int]:
+    """A size in parts of at most the limit."""
     return [min(limit, size - start) for start in range(0, size, limit)]
 
 
@@ -148,7 +155,7 @@ def _lanes(ifm_depth: int, order: WeightOrder) -> int:
         return 1
     if order.mode == kernels.DEPTH_FIRST:
         return int(round_up(ifm_depth, order.ifm_block_depth))
-    return sum(round_up(piece, order.ifm_ublock_depth) for piece in _pieces(ifm_depth, order.ifm_block_depth))
+    return sum(round_up(piece, order.ifm_ublock_depth) for piece in pieces(ifm_depth, order.ifm_block_depth))
 
 
 def _shape(values: NDArray[np.int16]) -> WeightShape:

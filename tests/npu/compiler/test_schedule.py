@@ -62,8 +62,8 @@ def test_slices_are_longer_where_each_reads_much_of_the_input_again(target: str,
     [
         ("performance", (4, 12, 32), (64, 3), [16] * 4),  # the first weights are there sooner
         ("performance", (4, 12, 8), (32, 1), [32]),  # of few weights, more copies would only keep later ones waiting
-        ("performance", (2, 6, 48), (96, 1), [48, 48]),
-        ("size", (2, 6, 48), (96, 1), [96]),  # all have room at a time
+        ("performance", (2, 6, 40), (96, 1), [48, 48]),
+        ("size", (2, 6, 40), (96, 1), [96]),  # all have room at a time
     ],
 )
 def test_the_first_copies_behind_one_kernel_are_short(

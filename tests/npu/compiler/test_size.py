@@ -89,8 +89,8 @@ def test_an_input_that_every_slice_of_weights_reads_again_is_copied_for_size_tho
 
 
 def narrow(s: Sketch) -> int:
-    x = convolved(s, s.input((1, 1, 1, 12), 0.02, 1), 1, 16)
-    return convolved(s, convolved(s, x, 1, 16), 1, 8)
+    x = convolved(s, s.input((1, 1, 1, 16), 0.02, 1), 1, 16)
+    return convolved(s, convolved(s, x, 1, 16), 1, 16)
 
 
 def test_weights_of_a_few_bytes_are_copied_for_size_into_a_memory_of_the_npu_alone() -> None:

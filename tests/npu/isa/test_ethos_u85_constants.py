@@ -15,7 +15,7 @@ from npu.hardware.catalogue import load_variant
 from npu.isa.decode import decode as decode_commands
 from npu.isa.ethos_u85.family import ETHOS_U85
 from npu.isa.ethos_u85.scale_records import decode_scales, encode_scales
-from npu.isa.ethos_u85.weights import decode, encode, stand_in
+from npu.isa.ethos_u85.weights import decode, encode, stand_in, symbols
 from npu.isa.family import WeightUse, weight_shape
 from npu.isa.operations import Block, Convolution, DepthwiseConvolution, KernelWindow, Traversal, WeightDecoder
 from npu.isa.payload import parse_payload
@@ -78,6 +78,17 @@ def test_weights_come_back_from_their_streams(order: str, macs: int) -> None:
     for use, values in random_uses(macs, order, 12):
         again = decode(load_variant(f"ethos-u85-{macs}").accelerator, use, values.shape, written(macs, use, values))
         np.testing.assert_array_equal(again, values, str(use))
+
+
+@pytest.mark.parametrize("macs", UBLOCKS)
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_symbols_of_streams_are_known_before_they_are_written(order: str, macs: int) -> None:
+    accelerator = load_variant(f"ethos-u85-{macs}").accelerator
+    for use, values in random_uses(macs, order, 40):
+        channels, of_each = symbols(accelerator, use, values.shape)
+        streams = accelerator.weight_decoders
+        for stream in written(macs, use, values):
+            assert len(decode_symbols(stream, channels * of_each // streams)) * streams == channels * of_each
 
 
 def test_the_channels_of_a_stream_lie_four_by_four() -> None:
