@@ -276,7 +276,7 @@ def _cut(forms: Forms, room: int, pace: Pace, *, is_bound: bool) -> Slicing:
     total = problem.ofm[2]
     if total <= unit:
         return forms.copied(total, total)
-    smallest = SMALLEST_SLICE_BYTES * (2 if problem.ofm[:2] == (1, 1) else 1)
+    smallest: float = SMALLEST_SLICE_BYTES * (2 if problem.ofm[:2] == (1, 1) else 1)
     if is_bound and room < min(2 * smallest, forms.in_place.constant_bytes):
         smallest = unit * forms.channel_bytes
     best, depth = _in_slices(forms, min(max(room // 2, smallest), LARGEST_SLICE_BYTES), pace)
@@ -297,7 +297,7 @@ def _cut(forms: Forms, room: int, pace: Pace, *, is_bound: bool) -> Slicing:
     return best
 
 
-def _in_slices(forms: Forms, size: int, pace: Pace) -> tuple[Slicing, int]:
+def _in_slices(forms: Forms, size: float, pace: Pace) -> tuple[Slicing, int]:
     """As few equal slices of `size` bytes as can be, or whole blocks if clearly faster; channels of the equal ones."""
     problem, unit = forms.problem, forms.chooser.slice_unit
     total = problem.ofm[2]
