@@ -113,7 +113,7 @@ def _choose(problem: BlockProblem, search: BlockSearch, depth_limit: int) -> Blo
 def _traversals(problem: BlockProblem, search: BlockSearch) -> tuple[list[BlockProblem], list[BlockProblem]]:
     """The problem with each traversal that it may have: those that are worth a look, and the others.
 
-    With micro-blocks to choose from, that of the shorter stream comes first: there fillings are long.
+    With micro-blocks to choose from, that of the shorter stream comes first: there it can be much shorter.
     """
     if problem.work is not Work.CONVOLUTION:
         return [problem], []

@@ -237,12 +237,8 @@ def fill_operation(rows: npt.NDArray[Any], problem: BlockProblem, variant: Varia
 
 def constant_bytes(problem: BlockProblem, variant: Variant, ublock: Block | None) -> float:
     """Expected bytes of compressed weights, in the order of the problem's traversal, and of scale records."""
-    is_depthwise, depth, kernel, accelerator = (
-        problem.work is Work.DEPTHWISE,
-        problem.ofm[2],
-        problem.kernel,
-        variant.accelerator,
-    )
+    is_depthwise, accelerator = problem.work is Work.DEPTHWISE, variant.accelerator
+    depth, kernel = problem.ofm[2], problem.kernel
     use = WeightUse(
         kernel=kernel,
         block_depth=accelerator.ofm_ublock.depth * accelerator.cores,
