@@ -30,11 +30,11 @@ from npu.garbage import collect_rarely
 from npu.hardware.catalogue import load_variant
 from npu.isa.decode import decode
 from npu.isa.families import family_of
-from npu.isa.family import WeightUse, weight_shape
 from npu.isa.operations import Convolution, DepthwiseConvolution, Operation, WeightedOperation
 from npu.isa.payload import parse_payload
 from npu.isa.stream import CommandStream
 from npu.isa.weight_stream.decode import GroupedStream
+from npu.isa.weight_stream.use import WeightUse, weight_shape
 from sim.functional.fast import make_row
 from sim.functional.prepared import best_tier, prepare_stream
 from sim.functional.weights import weight_orders

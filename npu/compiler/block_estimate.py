@@ -20,11 +20,11 @@ import numpy.typing as npt
 from npu.compiler.kernels.block_estimate import BUFFER_RULE, choose
 from npu.hardware.variant import Accelerator, Variant
 from npu.isa.families import family_of
-from npu.isa.family import WeightUse
 from npu.isa.operations import AccumulatorFormat, Block, IfmPadding, OfmTranspose, Traversal, Upscale, ifm_plane
 from npu.isa.shram import BufferProblem, Work
 from npu.isa.weight_stream.encode import padding_bytes
 from npu.isa.weight_stream.order import WeightShape
+from npu.isa.weight_stream.use import WeightUse
 from npu.layouts import MapShape, dense_steps
 from npu.machine.kernels import rows as r
 from npu.machine.output_unit import element_cycles

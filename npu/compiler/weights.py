@@ -14,8 +14,8 @@ from npu.compiler.ir import StepWeights, WindowStep
 from npu.digests import blake2b
 from npu.hardware.variant import Accelerator, Variant
 from npu.isa.families import family_of
-from npu.isa.family import WeightUse
 from npu.isa.weight_stream.encode import Encoder, expected_bytes
+from npu.isa.weight_stream.use import WeightUse
 from npu.machine.rules import SCALE_RECORD_BYTES
 from npu.records import dataclass
 

@@ -12,22 +12,14 @@ import numpy.typing as npt
 from npu.hardware.variant import Accelerator, Product
 from npu.isa import shram
 from npu.isa.commands import COMMANDS
-from npu.isa.family import (
-    Buffers,
-    ConstantWriter,
-    CoreConstants,
-    Family,
-    FamilyArithmetic,
-    ScaleFormat,
-    WeightFormat,
-    WeightUse,
-)
+from npu.isa.family import Buffers, ConstantWriter, CoreConstants, Family, FamilyArithmetic, ScaleFormat, WeightFormat
 from npu.isa.latch import start
 from npu.isa.rules import check_operation
 from npu.isa.scale_records import decode_scales, decode_scales_at, encode_scales
 from npu.isa.sections import SECTIONS
 from npu.isa.weight_stream.encode import encode_weights, stand_in
 from npu.isa.weight_stream.order import WeightOrder, WeightShape, channels_and_symbols, interleave_cores
+from npu.isa.weight_stream.use import WeightUse
 from npu.machine.rules import BUFFER_HALVES, SCALE_RECORD_BYTES
 
 

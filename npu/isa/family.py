@@ -21,22 +21,18 @@ from npu.isa.command import Command
 from npu.isa.operations import (
     Block,
     Convolution,
-    DepthwiseConvolution,
     Elementwise,
     ElementwiseMode,
-    KernelWindow,
     Operation,
     Pooling,
     PoolingMode,
     ShramLayout,
-    Traversal,
-    WeightDecoder,
-    WeightedOperation,
 )
 from npu.isa.scale_records import RecordPlace
 from npu.isa.shram import BufferProblem
 from npu.isa.weight_stream.encode import Encoder
 from npu.isa.weight_stream.order import WeightOrder, WeightShape
+from npu.isa.weight_stream.use import WeightUse
 from npu.machine.buffers import BufferRule
 from npu.numerics.arrays import Ints
 from npu.records import dataclass
@@ -63,47 +59,6 @@ class Buffers:
     """How many blocks there should be room for at the same time, and what does if there is not."""
     micro_blocks: Callable[[BufferProblem, Variant], Sequence[Block]] | None = None
     """Those that an operation may have, if it has a choice."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightUse:
-    """How an operation uses its weights, as far as their order depends on it; `block_depth` is that of all cores.
-
-    `ublock` is the micro-block that it has chosen, if it may.
-    """
-
-    kernel: KernelWindow
-    block_depth: int
-    traversal: Traversal
-    is_depthwise: bool
-    ifm_bits: int
-    cores: int
-    has_4x4_sub_kernels: bool = False
-    ublock: Block | None = None
-    decoder: WeightDecoder = WeightDecoder.STANDARD
-    is_sparse: bool = False
-
-    @staticmethod
-    def of(operation: WeightedOperation) -> WeightUse:
-        """The use by an operation of a stream."""
-        return WeightUse(
-            kernel=operation.kernel,
-            block_depth=operation.block.depth,
-            traversal=operation.traversal if isinstance(operation, Convolution) else Traversal.DEPTH_FIRST,
-            is_depthwise=isinstance(operation, DepthwiseConvolution),
-            ifm_bits=operation.ifm.element.bits,
-            cores=len(operation.weights),
-            has_4x4_sub_kernels=operation.has_4x4_sub_kernels,
-            ublock=None if operation.options is None else operation.options.ublock,
-            decoder=operation.weight_decoder,
-            is_sparse=operation.has_sparse_weights,
-        )
-
-
-def weight_shape(operation: WeightedOperation) -> WeightShape:
-    """Output channels, kernel height, kernel width, input channels."""
-    inputs = 1 if isinstance(operation, DepthwiseConvolution) else operation.ifm.depth
-    return operation.ofm.depth, operation.kernel.height, operation.kernel.width, inputs
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from npu.graph.operands import Role
 from npu.graph.ops import inputs_with
 from npu.hardware.variant import Accelerator
 from npu.isa.families import family_of
-from npu.isa.family import WeightUse, weight_shape
 from npu.isa.operations import AddressRange, WeightedOperation
+from npu.isa.weight_stream.use import WeightUse, weight_shape
 
 Counts = bytes
 """Counts of the values -255 to 255 as bytes, to be compared."""

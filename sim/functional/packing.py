@@ -15,9 +15,9 @@ import numpy.typing as npt
 from npu.errors import SimulationError, StreamError
 from npu.hardware.variant import Accelerator
 from npu.isa.families import family_of
-from npu.isa.family import WeightUse, weight_shape
 from npu.isa.operations import Convolution, DepthwiseConvolution, ElementType, FeatureMap
 from npu.isa.weight_stream.decode import GroupedWeights
+from npu.isa.weight_stream.use import WeightUse, weight_shape
 from npu.native.call import array_address
 from npu.native.cpu import current
 from npu.native.types import offset_of

@@ -16,9 +16,10 @@ from npu.errors import SimulationError, StreamError
 from npu.hardware.variant import Accelerator
 from npu.isa.decoded import PLACES_OF, RANGES
 from npu.isa.families import family_of
-from npu.isa.family import ScaleFormat, WeightUse, weight_shape
+from npu.isa.family import ScaleFormat
 from npu.isa.operations import AddressRange, Convolution, DepthwiseConvolution
 from npu.isa.weight_stream.order import WeightOrder, interleave_cores
+from npu.isa.weight_stream.use import WeightUse, weight_shape
 from npu.native.call import array_address
 from npu.numerics.arrays import Ints
 from npu.records import dataclass

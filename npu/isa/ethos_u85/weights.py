@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from npu.errors import StreamError
 from npu.hardware.variant import Accelerator
-from npu.isa.family import WeightUse
 from npu.isa.operations import Traversal, WeightDecoder
 from npu.isa.weight_stream.decode import decode_symbols
 from npu.isa.weight_stream.encode import encode_symbols, stand_in_symbols
 from npu.isa.weight_stream.kernels.order_ethos_u85 import CHANNELS, COUNT, ORDER, TO_SYMBOLS, TO_WEIGHTS, move
 from npu.isa.weight_stream.order import WeightShape, check_padding, pieces
+from npu.isa.weight_stream.use import WeightUse
 from npu.machine.rules import ceil_div, deep_set_depth, round_up, sub_kernel
 
 _MOST_WEIGHTS = 1 << 31

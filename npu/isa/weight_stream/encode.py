@@ -22,7 +22,7 @@ from npu.isa.weight_stream.kernels import encode as kernels
 from npu.isa.weight_stream.order import WeightOrder, reorder
 
 if TYPE_CHECKING:
-    from npu.isa.family import WeightUse
+    from npu.isa.weight_stream.use import WeightUse
 
 Encoder: TypeAlias = "Callable[[Accelerator, WeightUse, NDArray[np.int16], int], bytes]"
 """The weight stream of this number of weights (O, KH, KW, I); or as many bytes, where a stream is needed for its size alone."""

@@ -12,8 +12,8 @@ from npu.compiler.ir import ConvolutionStep, StepWeights, Storage, View
 from npu.compiler.weights import Constants
 from npu.hardware.catalogue import load_variant
 from npu.isa.families import family_of
-from npu.isa.family import WeightUse
 from npu.isa.operations import INT8, INT16, Block, ElementType, KernelWindow, Scale, ShramLayout, Traversal
+from npu.isa.weight_stream.use import WeightUse
 
 UBLOCKS = {"ethos-u55-128": None, "ethos-u65-512": None, "ethos-u85-128": Block(1, 2, 8), "ethos-u85-1024": Block(2, 2, 32)}
 STREAMS = {"ethos-u55-128": (1, 1), "ethos-u65-512": (2, 2), "ethos-u85-128": (1, 1), "ethos-u85-1024": (1, 4)}

@@ -16,10 +16,10 @@ from npu.isa.decode import decode as decode_commands
 from npu.isa.ethos_u85.family import ETHOS_U85
 from npu.isa.ethos_u85.scale_records import decode_scales, encode_scales
 from npu.isa.ethos_u85.weights import decode, encode, stand_in, symbols
-from npu.isa.family import WeightUse, weight_shape
 from npu.isa.operations import Block, Convolution, DepthwiseConvolution, KernelWindow, Traversal, WeightDecoder
 from npu.isa.payload import parse_payload
 from npu.isa.weight_stream.decode import decode_symbols
+from npu.isa.weight_stream.use import WeightUse, weight_shape
 
 from tests.support import operator_cases as base
 from tests.support.builder import ModelBuilder
