@@ -9,7 +9,10 @@ import npu
 from npu.api import check
 from npu.graph import attributes as at
 from npu.graph.dtype import DType
+from npu.hardware.catalogue import load_variant
+from npu.isa.decode import decode
 from npu.isa.operations import Convolution, Layout, Resizing
+from npu.isa.payload import parse_payload
 from npu.tflite.reader import read_model
 from npu.tflite.writer import write_model
 
@@ -17,6 +20,9 @@ from tests.support import single_ops as ops
 from tests.support.architectures.layers import Layers
 from tests.support.builder import ModelBuilder
 from tests.support.ethos_u85 import TARGETS, exact_operations
+from tests.support.litert import random_inputs, run_reference
+from tests.support.vela import only_job
+from tests.support.vela_fork import compile_forked
 
 MODES = {"plain": (False, False), "aligned": (True, False), "half_pixels": (False, True), "both": (True, True)}
 BILINEAR_MODES = tuple(MODES)[:3]
@@ -94,6 +100,24 @@ def test_an_enlargement_by_8_that_reads_little_is_one_operation(target: str) -> 
         resizing("RESIZE_NEAREST_NEIGHBOR", (1, 28, 28, 2), (224, 224), "plain", DType.UINT8), target
     )
     assert isinstance(operation, Resizing)
+
+
+@pytest.mark.parametrize("target", ["ethos-u85-128", "ethos-u85-256"])
+def test_a_block_of_vela_that_is_no_whole_micro_blocks_wide_is_exact(target: str) -> None:
+    model = resizing("RESIZE_NEAREST_NEIGHBOR", (1, 48, 48, 24), (26, 23), "half_pixels", DType.INT16)
+    made = compile_forked(model, target)
+    words = parse_payload(only_job(made).payload).words
+    (resized,) = (one.operation for one in decode(words, load_variant(target)) if isinstance(one.operation, Resizing))
+    assert resized.options is not None
+    assert resized.block.width % resized.options.ublock.width == (1 if target == "ethos-u85-128" else 3)
+    (values,) = random_inputs(model, 5)
+    (expected,) = run_reference(model, [values])
+    interpreter = npu.Interpreter(model_content=made)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], values)
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]), expected)
+    assert npu.time_model(made, target).report.totals.npu_cycles
 
 
 def test_a_resize_of_sizes_that_have_no_operation_stays_on_the_cpu() -> None:

@@ -128,7 +128,8 @@ def _check_map(fm: FeatureMap, name: str, address_bits: int) -> None:
 
 
 def _check_block(operation: KernelOperation, ublock: Block, variant: Variant) -> None:
-    """Blocks are whole micro-blocks; those of elementwise operations need not be as deep, those of a resize as high."""
+    """Blocks are whole micro-blocks; those of elementwise operations need not be as deep, those of a resize as high or
+    wide: Vela 5.2 makes some of 3 columns for micro-blocks of 4."""
     limit, block = variant.accelerator.max_block, operation.block
     if ublock.depth < 1:
         raise broken("micro-block", f"of at most {variant.accelerator.macs_per_cycle} MACs", f"{ublock.height}x{ublock.width}")
@@ -136,7 +137,7 @@ def _check_block(operation: KernelOperation, ublock: Block, variant: Variant) ->
         size, unit = getattr(block, axis), getattr(ublock, axis)
         if axis == "depth" and isinstance(operation, Elementwise):
             unit = min(unit, BRICK_DEPTH)
-        if axis == "height" and isinstance(operation, Resizing):
+        if axis != "depth" and isinstance(operation, Resizing):
             unit = 1
         if not 0 < size <= getattr(limit, axis):
             raise broken(f"block {axis}", f"in [1, {getattr(limit, axis)}]", size)
