@@ -182,14 +182,16 @@ def _best_of_depth(problem: BlockProblem, search: BlockSearch, depth: int, ubloc
 def _best(problems: Sequence[BlockProblem], search: BlockSearch, depth_limit: int) -> BlockChoice | None:
     """The best block of one of the problems; the first ones win ties.
 
-    There is room for two at a time, unless none is so small, or windows of a pooling overlap much: one alone may be larger.
+    There is room for two at a time, unless none is so small. One alone may be larger, which is worth a look where windows of a
+    pooling overlap much, or constants would be read in place for one block of the plane after the other.
     """
     least: tuple[BlockProblem, Block, float, Block | None] | None = None
     accelerator = search.variant.accelerator
     deepest = _deepest(problems[0].work, accelerator) if problems else 0
     limit = min(deepest, depth_limit or deepest)
     for halves in search.buffers.halves:
-        for problem in problems if least is None else filter(_overlaps, problems):
+        reads_again = least is not None and _reads_again(*least[:2])
+        for problem in problems if least is None or reads_again else filter(_overlaps, problems):
             for ublock in search.micro_blocks(problem):
                 depths = _even(_depths(problem, ublock or accelerator.ofm_ublock, limit), problem.ofm[2])
                 best = _best_of(problem, search, depths, ublock, halves, _below(least, problem, ublock))
@@ -203,6 +205,11 @@ def _below(least: tuple[BlockProblem, Block, float, Block | None] | None, proble
     if least is None:
         return math.inf
     return least[2] * (1.0 if ublock is None or problem is least[0] else _WORTH_A_LONGER_STREAM)
+
+
+def _reads_again(problem: BlockProblem, block: Block) -> bool:
+    """Whether constants that lie in place are read for more than one block of the plane."""
+    return problem.weights_in_place and (block.height < problem.ofm[0] or block.width < problem.ofm[1])
 
 
 def _overlaps(problem: BlockProblem) -> bool:

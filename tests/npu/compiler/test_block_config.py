@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from npu.compiler.block_config import BlockChooser
+from npu.compiler.block_config import BlockChoice, BlockChooser
 from npu.compiler.block_estimate import BlockProblem
+from npu.compiler.slicing import plane_blocks
 from npu.errors import CompileError
 from npu.hardware.catalogue import load_variant
+from npu.hardware.variant import Variant
 from npu.isa.decode import decode
 from npu.isa.families import family_of
 from npu.isa.operations import (
@@ -173,8 +175,22 @@ def test_a_pooling_whose_windows_overlap_much_may_have_a_block_that_has_no_room_
         ifm_in_arena=True, ofm_in_arena=True, accumulator=AccumulatorFormat.INT40,
     )  # fmt: skip
     variant = load_variant("ethos-u85-1024")
+    assert has_room_for_two(BlockChooser(variant).choose(problem), problem, variant) == fits_twice
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_block_that_has_no_room_for_two_may_spare_that_constants_in_place_are_read_again(*, in_place: bool) -> None:
+    problem = BlockProblem(
+        work=Work.CONVOLUTION, ofm=(3, 15, 16), ifm_depth=192, ifm_bits=8, ofm_bits=8, kernel=KernelWindow(7, 7, 2, 2),
+        ifm_in_arena=True, ofm_is_bricked=True, weights_in_place=in_place,
+    )  # fmt: skip
+    variant = load_variant("ethos-u85-256")
     choice = BlockChooser(variant).choose(problem)
+    assert has_room_for_two(choice, problem, variant) != in_place
+    assert (plane_blocks(problem.ofm, choice) == 1) == in_place
+
+
+def has_room_for_two(choice: BlockChoice, problem: BlockProblem, variant: Variant) -> bool:
     rule = family_of(variant.accelerator.product).buffers.rule(problem, choice.ublock, variant, 2)
     block = choice.block.height, choice.block.width, choice.block.depth
-    used = ifm_banks(rule, *block), accumulator_banks(rule, *block)
-    assert (used[0] <= rule.ifm_room and used[1] <= rule.accumulator_room) == fits_twice
+    return ifm_banks(rule, *block) <= rule.ifm_room and accumulator_banks(rule, *block) <= rule.accumulator_room
