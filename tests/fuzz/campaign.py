@@ -176,7 +176,7 @@ def add_results(path: Path, kind: str, first: int, tally: Tally) -> None:
     results: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     old = results.setdefault(kind, {"cases": 0, "cpu_seconds": 0, "slowest_seconds": 0, "answers": {}, "numbers": []})
     old["cases"] += tally.cases
-    old["cpu_seconds"] = round(old["cpu_seconds"] + tally.seconds)
+    old["cpu_seconds"] = round(old["cpu_seconds"] + tally.seconds, 1)
     old["slowest_seconds"] = round(max(old["slowest_seconds"], tally.slowest), 1)
     counts = Counter(old["answers"]) + tally.answers
     old["answers"] = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -174,7 +174,7 @@ def _cells(found: Mapping[str, Any]) -> list[str]:
     """Cases, CPU seconds, slowest, failures, numbers."""
     ranges = ", ".join(f"{first:,} to {last - 1:,}" for first, last in found["numbers"])
     failures = found["answers"].get("failure", 0)
-    return [f"{found['cases']:,}", f"{found['cpu_seconds']:,}", str(found["slowest_seconds"]), str(failures), ranges]
+    return [f"{found['cases']:,}", f"{found['cpu_seconds']:,.0f}", str(found["slowest_seconds"]), str(failures), ranges]
 
 
 def _section(kind: str, what: str, answers: Mapping[str, int]) -> Iterator[str]:
