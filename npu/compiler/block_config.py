@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Sequence
 from itertools import compress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,9 @@ _WORTH_A_LONGER_STREAM = 0.98
 """Of the cycles of the traversal with the shorter stream of weights, what the other one must be below."""
 _FEW_TAPS = 9
 """Of most windows: blocks of a pooling whose windows have more read much of their input twice."""
+
+_Found: TypeAlias = tuple[BlockProblem, Block, float, Block | None]
+"""A problem with a traversal, its block, the cycles, and the micro-block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +188,7 @@ def _best(problems: Sequence[BlockProblem], search: BlockSearch, depth_limit: in
     There is room for two at a time, unless none is so small. One alone may be larger, which is worth a look where windows of a
     pooling overlap much, or constants would be read in place for one block of the plane after the other.
     """
-    least: tuple[BlockProblem, Block, float, Block | None] | None = None
+    least: _Found | None = None
     accelerator = search.variant.accelerator
     deepest = _deepest(problems[0].work, accelerator) if problems else 0
     limit = min(deepest, depth_limit or deepest)
@@ -200,7 +203,7 @@ def _best(problems: Sequence[BlockProblem], search: BlockSearch, depth_limit: in
     return None if least is None else _choice(least[0], search, *least[1:])
 
 
-def _below(least: tuple[BlockProblem, Block, float, Block | None] | None, problem: BlockProblem, ublock: Block | None) -> float:
+def _below(least: _Found | None, problem: BlockProblem, ublock: Block | None) -> float:
     """What the cycles of a problem must be below to be worth more than the least so far."""
     if least is None:
         return math.inf

@@ -60,7 +60,8 @@ _FIELDS, _MAP_FIELDS = r.OPERATION.names or (), r.OPERATION["ifm"].names or ()
 _NO_PADDING = IfmPadding()
 
 _IN_LONG_RUNS = 0.5
-"""What zeros take in long runs, relative to as many behind every weight: the mean of 3,500 random streams."""
+"""What zeros take in long runs, relative to as many behind every weight: tests/npu/compiler/test_expected_constants.py holds it
+against encoded streams."""
 
 _FEWEST_FETCHES = 64
 """Room for those of most blocks: to hand over a new one takes longer than a search."""

@@ -224,17 +224,24 @@ def _check_dma(operation: Dma, memory: NpuMemory) -> None:
         memory.check(operation.indices.region, *operation.index_span)
 
 
-def rows_of(operation: Dma, plane: int, memory: NpuMemory) -> tuple[Sequence[int], Sequence[int]]:
-    """The rows of source and destination in the order in which they are copied. SimulationError for an index out of range."""
+def indexed_rows(operation: Dma, plane: int, memory: NpuMemory) -> npt.NDArray[np.int32]:
+    """The indices of a plane of a transfer that has some. SimulationError for one out of range."""
+    indices = operation.indices
+    assert indices is not None
+    start, end = operation.indices_of(plane)
+    rows = np.frombuffer(memory.view(indices.region, start, end - start).tobytes(), "<i4")
+    wrong = (rows < 0) | (rows > indices.maximum)
+    if wrong.any():
+        raise SimulationError(f"DMA: indices must lie in [0, {indices.maximum}], got {rows[wrong.argmax()]}")
+    return rows
+
+
+def _rows_of(operation: Dma, plane: int, memory: NpuMemory) -> tuple[Sequence[int], Sequence[int]]:
+    """The rows of source and destination in the order in which they are copied."""
     in_order, indices = range(operation.rows), operation.indices
     if indices is None:
         return in_order, in_order
-    start, end = operation.indices_of(plane)
-    data = memory.view(indices.region, start, end - start)
-    rows: list[int] = np.frombuffer(data.tobytes(), "<i4").tolist()
-    if min(rows) < 0 or max(rows) > indices.maximum:
-        wrong = next(row for row in rows if not 0 <= row <= indices.maximum)
-        raise SimulationError(f"DMA: indices must lie in [0, {indices.maximum}], got {wrong}")
+    rows: list[int] = indexed_rows(operation, plane, memory).tolist()
     return (in_order, rows) if indices.is_of_destination else (rows, in_order)
 
 
@@ -244,7 +251,7 @@ def copy(operation: Dma, memory: NpuMemory) -> None:
     source_row, source_plane = operation.steps(operation.source)
     target_row, target_plane = operation.steps(operation.destination)
     for plane in range(operation.planes):
-        for row, to in zip(*rows_of(operation, plane, memory), strict=True):
+        for row, to in zip(*_rows_of(operation, plane, memory), strict=True):
             source_at = operation.source.address + plane * source_plane + row * source_row
             data = _dma_view(operation.source, source_at, length, memory)[0]
             target_at = operation.destination.address + plane * target_plane + to * target_row

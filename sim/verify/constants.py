@@ -8,7 +8,7 @@ import numpy as np
 
 from npu.errors import SimulationError
 from npu.isa.operations import Convolution, DepthwiseConvolution, Dma, Operation
-from sim.functional.execute import rows_of
+from sim.functional.execute import indexed_rows
 from sim.functional.weights import decode_constants, source_ranges
 from sim.memory import NpuMemory
 from sim.verify.footprint import SHRAM, Footprint
@@ -44,7 +44,7 @@ class ConstantReader:
             start, end = operation.indices_of(plane)
             if self._known[operation.indices.region][start:end].all():
                 try:
-                    rows_of(operation, plane, self._memory)
+                    indexed_rows(operation, plane, self._memory)
                 except SimulationError as error:
                     return str(error)
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,9 @@ from npu.hardware.variant import Accelerator
 from npu.isa.weight_stream.kernels import configurations, emit
 from npu.isa.weight_stream.kernels import encode as kernels
 from npu.isa.weight_stream.order import WeightOrder, reorder
+from npu.isa.weight_stream.use import WeightUse
 
-if TYPE_CHECKING:
-    from npu.isa.weight_stream.use import WeightUse
-
-Encoder: TypeAlias = "Callable[[Accelerator, WeightUse, NDArray[np.int16], int], bytes]"
+Encoder: TypeAlias = Callable[[Accelerator, WeightUse, NDArray[np.int16], int], bytes]
 """The weight stream of this number of weights (O, KH, KW, I); or as many bytes, where a stream is needed for its size alone."""
 
 _ALIGNMENT = 16
