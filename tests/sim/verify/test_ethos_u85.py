@@ -103,20 +103,21 @@ def test_elementwise_operations_have_no_such_buffers() -> None:
 @pytest.mark.parametrize("where", ["file", "copy", "computed"])
 @pytest.mark.parametrize(("last", "is_found"), [(3, False), (4, True), (-1, True)])
 def test_an_index_that_no_row_has_is_found(where: str, last: int, is_found: bool) -> None:
-    """In the file or a copy of it; what a computed index will be is not known."""
+    """In the file or a copy of it; what an index is that something else has overwritten is not known."""
     variant = load_variant("ethos-u85-256")
     constants = np.zeros(128, np.uint8)
     constants[:16] = np.array([2, 0, 3, last], "<i4").view(np.uint8)
     region, address = (0, 0) if where == "file" else (1, 0)
-    copied = [Dma(source=DmaSide(0, 0), destination=DmaSide(1, 0), length_bytes=16), DmaWait(0)] if where == "copy" else []
+    copies = {"file": [], "copy": [DmaSide(0, 0)], "computed": [DmaSide(0, 0), DmaSide(1, 32)]}
+    copied = [Dma(source=source, destination=DmaSide(1, 0), length_bytes=16) for source in copies[where]]
     indices = DmaIndices(region, address, maximum=3, skip_bytes=0, is_of_destination=False)
     rows = {"length_bytes": 16, "rows": 4, "indices": indices}
     gather = Dma(
         source=DmaSide(0, 64, DmaStride.ROWS, steps=(16, 0)), destination=DmaSide(1, 64, DmaStride.ROWS, steps=(16, 0)), **rows
     )
-    operations: list[Operation] = [*copied, gather, DmaWait(0), Stop()]
+    operations: list[Operation] = [*(one for copy in copied for one in (copy, DmaWait(0))), gather, DmaWait(0), Stop()]
     decoded = decode(encode(operations, variant), variant)
-    given = [(0, 0, 128), (1, 0, 16)]
+    given = [(0, 0, 128), (1, 0, 48)]
     found = verify(decoded, variant, {0: 128, 1: 128}, given, contents={0: constants})
     expected = ["INDICES"] if is_found and where != "computed" else []
     assert [one.rule for one in found] == expected
