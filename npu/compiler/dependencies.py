@@ -19,6 +19,7 @@ from npu.isa.operations import (
     Convolution,
     Dma,
     DmaWait,
+    Elementwise,
     FeatureMap,
     IfmPadding,
     KernelOperation,
@@ -303,7 +304,7 @@ def blockdep(history: Sequence[KernelAccesses], current: KernelAccesses, variant
     if isinstance(operation, Convolution) and any(_conflict((earlier.write,), current.reads[1:]) for earlier in history):
         return 0  # it reads its weights from IFM2 in an order of their own
     read = [number for number, access in enumerate(current.reads) if previous.write.conflicts(access)]
-    if len(read) > 1 or (read and read[0] != 0 and _is_broadcast(operation)):
+    if len(read) > 1 or any(_is_repeated(operation, number) for number in read):
         return 0
     if _conflict((previous.write,), current.constants):
         return 0
@@ -320,9 +321,9 @@ def _constant_accesses(operation: WeightedOperation) -> tuple[Access, ...]:
     return tuple(Access(r.region, r.address, r.address + r.length_bytes, False) for r in ranges)
 
 
-def _is_broadcast(operation: KernelOperation) -> bool:
-    ofm = operation.ofm
-    return any((fm.height, fm.width, fm.depth) != (ofm.height, ofm.width, ofm.depth) for fm in operation.ifms[1:])
+def _is_repeated(operation: KernelOperation, number: int) -> bool:
+    """Whether an operand of an elementwise operation is repeated along an axis."""
+    return isinstance(operation, Elementwise) and _extent(operation.ifms[number]) != _extent(operation.ofm)
 
 
 def _distance(history: Sequence[KernelAccesses], current: KernelOperation, fm: FeatureMap, access: Access, limit: int) -> int:

@@ -217,8 +217,8 @@ class PoolingStep(WindowStep):
 class ElementwiseStep(Step):
     """An elementwise operation; `ifm2` broadcasts where its extent is 1. Exactly one of ifm2, scalar is given if binary.
 
-    The IFM always has the OFM's extent. `scalar` is the raw value, before `scalar_zero_point`. `positive` is the scale of
-    what is not negative of LRELU, on families that have it; None: 1.
+    The IFM has the OFM's extent; on families that repeat both operands it broadcasts, too. `scalar` is the raw value, before
+    `scalar_zero_point`. `positive` is the scale of what is not negative of LRELU, on families that have it; None: 1.
     """
 
     mode: ElementwiseMode

@@ -20,7 +20,7 @@ from npu.compiler.ir import (
     TransposeStep,
     WindowStep,
 )
-from npu.compiler.layout import choose_layouts, views
+from npu.compiler.layout import choose_layouts, reads, views
 from npu.compiler.pace import JOB_CYCLES
 from npu.compiler.pointwise import shapes_to_try, with_shape
 from npu.compiler.slicing import Forms, plane_blocks
@@ -52,7 +52,7 @@ Facts: TypeAlias = tuple[Any, ...]
 _FACTS = (
     "work", "ofm", "ifm_depth", "ifm_bits", "ofm_bits", "kernel", "upscale", "ifm_map_depth", "ofm_map_depth", "padding",
     "has_lut", "has_clamp", "reads_ifm2", "accumulator", "output_rank", "ifm_is_bricked", "ofm_is_bricked", "ifm_in_arena",
-    "ofm_in_arena", "weight_bytes", "ifm2", "column_step", "ifm_plane", "ofm_order",
+    "ofm_in_arena", "weight_bytes", "ifm2", "column_step", "ifm_plane", "ofm_order", "repeats_both_operands",
 )  # fmt: skip
 
 
@@ -111,6 +111,7 @@ def _facts(
         layouts[ifm.storage] is Layout.NHCWB16, layouts[ofm.storage] is Layout.NHCWB16, is_far(ifm.storage),
         is_far(ofm.storage), weight_bytes, ifm2, column_step, ifm_plane,
         step.order if isinstance(step, TransposeStep) else OfmTranspose.HWC,
+        isinstance(step, ElementwiseStep) and all(view.shape != ofm.shape for view in reads(step)),
     )  # fmt: skip
 
 

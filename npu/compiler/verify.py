@@ -34,7 +34,7 @@ from npu.graph.verify import verify
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.isa.operations import Layout, PoolingMode, Stop, ifm_plane
-from npu.layouts import BRICK_DEPTH
+from npu.layouts import BRICK_DEPTH, MapShape
 
 StateInvariant = Callable[[GraphState, Variant], Iterator[str]]
 
@@ -86,13 +86,14 @@ def _order(graph: Graph, ops: list[int]) -> Iterator[str]:
         made.update(graph.ops[index].outputs)
 
 
-def _programs(state: GraphState, _: Variant) -> Iterator[str]:
+def _programs(state: GraphState, variant: Variant) -> Iterator[str]:
+    repeats_both = family_of(variant.accelerator.product).repeats_both_operands
     for number, node in enumerate(state.nodes):
         if node.program is None:
             continue
         written = {storage for _, storage in node.program.inputs}
         for position, step in enumerate(node.program.steps):
-            for defect in _step(step, written):
+            for defect in _step(step, written, repeats_both=repeats_both):
                 yield f"node {number} step {position}: {defect}"
             if step.source not in node.ops:
                 yield f"node {number} step {position}: must belong to one of its operators, got {step.source}"
@@ -106,7 +107,7 @@ def _outputs(program: Program, written: set[Storage]) -> Iterator[str]:
             yield f"tensor {tensor}: must be written by a step"
 
 
-def _step(step: Step, written: set[Storage]) -> Iterator[str]:
+def _step(step: Step, written: set[Storage], *, repeats_both: bool) -> Iterator[str]:
     for view in views(step):
         yield from _view(view)
     for view in reads(step):
@@ -115,7 +116,7 @@ def _step(step: Step, written: set[Storage]) -> Iterator[str]:
     if step.ofm.storage.data is not None:
         yield f"{step.ofm.storage.name!r} must not be written, it is constant"
     if isinstance(step, ElementwiseStep):
-        yield from _elementwise(step)
+        yield from _elementwise(step, repeats_both=repeats_both)
     if isinstance(step, WindowStep):
         yield from _window(step)
     if isinstance(step, ResizeStep):
@@ -156,13 +157,19 @@ def _rolling(view: View, first: int, apart: int) -> Iterator[str]:
         yield f"rows {first} to {last} by {apart} must lie once in the {rows} rows of {view.storage.name!r}"
 
 
-def _elementwise(step: ElementwiseStep) -> Iterator[str]:
-    if step.ifm.shape != step.ofm.shape:
-        yield f"IFM must be of the OFM's extent {step.ofm.shape}, got {step.ifm.shape}"
+def _elementwise(step: ElementwiseStep, *, repeats_both: bool) -> Iterator[str]:
+    full = step.ofm.shape
+    if step.ifm.shape != full and not (repeats_both and _is_repeated(step.ifm, full)):
+        yield f"IFM must be of the OFM's extent {full}, got {step.ifm.shape}"
     if (step.ifm2 is not None) + (step.scalar is not None) != (0 if step.mode.is_unary else 1):
         yield f"{step.mode.name} must have IFM2 or a scalar unless unary"
-    if step.ifm2 is not None and any(b not in (1, a) for a, b in zip(step.ifm.shape, step.ifm2.shape, strict=True)):
-        yield f"IFM2 must be of the IFM's extent {step.ifm.shape} or 1, got {step.ifm2.shape}"
+    if step.ifm2 is not None and not _is_repeated(step.ifm2, full):
+        yield f"IFM2 must be of the OFM's extent {full} or 1, got {step.ifm2.shape}"
+
+
+def _is_repeated(view: View, full: MapShape) -> bool:
+    """Whether an operand has the extent of the result, or is repeated, along every axis."""
+    return all(own in (1, extent) for own, extent in zip(view.shape, full, strict=True))
 
 
 def _window(step: WindowStep) -> Iterator[str]:

@@ -210,6 +210,11 @@ class Family:
         return "NPU_SET_IFM2_SCALE" in self.by_name
 
     @property
+    def repeats_both_operands(self) -> bool:
+        """Whether an elementwise operation can repeat its IFM along an axis, too."""
+        return "NPU_SET_IFM_BROADCAST" in self.by_name
+
+    @property
     def multiplies_maps(self) -> bool:
         """Whether a convolution can have its weights in IFM2."""
         return any(one.holds == "has_ifm2_weights" for one in self.kick_offs[Convolution].fields)

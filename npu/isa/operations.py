@@ -576,10 +576,10 @@ class Elementwise(KernelOperation):
         return self.ifm2 is not None and self.ifm2.depth != self.ifm.depth
 
     @property
-    def repeats_operand(self) -> bool:
-        """Whether an operand from memory is repeated along an axis."""
+    def repeats_both_operands(self) -> bool:
+        """Whether two operands from memory are repeated, each along an axis of its own."""
         ofm = self.ofm
-        return any((fm.height, fm.width, fm.depth) != (ofm.height, ofm.width, ofm.depth) for fm in self.ifms)
+        return all((fm.height, fm.width, fm.depth) != (ofm.height, ofm.width, ofm.depth) for fm in self.ifms)
 
     @property
     def second_operand(self) -> FeatureMap:

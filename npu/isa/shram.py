@@ -78,8 +78,8 @@ POOLS = {
 class BufferProblem:
     """Everything about an operation that its buffers depend on. Shapes are height, width, depth.
 
-    `reads_ifm2` says whether a second operand comes from memory, `repeats_operand` whether an operand is one row, column or
-    channel of it that is repeated. `column_step` is how far apart the columns of a resize are in its IFM, as a fraction.
+    `reads_ifm2` says whether a second operand comes from memory, `repeats_both_operands` whether each is one row,
+    column or channel that is repeated. `column_step` is how far apart the columns of a resize are in its IFM, as a fraction.
     """
 
     work: Work
@@ -90,7 +90,7 @@ class BufferProblem:
     upscale: Upscale = Upscale.NONE
     has_lut: bool = False
     reads_ifm2: bool = False
-    repeats_operand: bool = False
+    repeats_both_operands: bool = False
     column_step: tuple[int, int] = (1, 1)
     accumulator: AccumulatorFormat = AccumulatorFormat.INT32
     traversal: Traversal = Traversal.DEPTH_FIRST
@@ -117,7 +117,7 @@ def buffers_of(operation: KernelOperation) -> BufferProblem:
         upscale=window.upscale if window else Upscale.NONE,
         has_lut=operation.activation.function.lut_index is not None,
         reads_ifm2=isinstance(operation, Elementwise) and operation.ifm2 is not None,
-        repeats_operand=isinstance(operation, Elementwise) and operation.repeats_operand,
+        repeats_both_operands=isinstance(operation, Elementwise) and operation.repeats_both_operands,
         column_step=(operation.x.step, operation.x.scale) if isinstance(operation, Resizing) else (1, 1),
         accumulator=operation.accumulator,
         traversal=operation.traversal if isinstance(operation, Convolution) else Traversal.DEPTH_FIRST,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from npu.hardware.variant import Variant
 from npu.isa.ethos_u85.micro_blocks import map_bytes
 from npu.isa.families import family_of
-from npu.isa.operations import Block, Dma, Elementwise, KernelOperation, Operation, Pooling, PoolingMode, Resizing
+from npu.isa.operations import Block, Dma, Elementwise, KernelOperation, Operation, Pooling, PoolingMode
 from npu.isa.shram import LUT_SLOT_BYTES, buffer_banks, buffer_rule, buffers_of, lut_start, table_bytes
 from npu.machine.buffers import accumulator_banks, ifm_banks
 
@@ -50,7 +50,7 @@ def _apart(operation: KernelOperation, ublock: Block, variant: Variant) -> Itera
         yield f"its micro-block must be {names}, got {ublock.height}x{ublock.width}x{ublock.depth}"
         return
     rule = buffers.rule(problem, ublock, variant, min(buffers.halves))
-    if isinstance(operation, Resizing) and block.width > rule.row_width:
+    if 0 < rule.row_width < block.width:
         yield f"its block must be at most {rule.row_width} columns wide, for the rows of its IFM, got {block.width}"
     if rule.ifm_buffers:
         whole = map_bytes(operation.ifm, ublock, variant.accelerator)

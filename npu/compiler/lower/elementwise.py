@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from npu.compiler.ir import NO_SCALE, ElementwiseStep, View
+from npu.compiler.ir import NO_SCALE, ElementwiseStep, StepWeights, View
 from npu.compiler.lower.activation import lower_function
 from npu.compiler.lower.activation_tables import Quantized
 from npu.compiler.lower.builder import Builder, Finish
@@ -97,7 +97,31 @@ def lower_mul(builder: Builder, op: Op) -> None:
         _lower(builder, op, plain(ElementwiseMode.MUL))
         return
     first, second, output = (builder.scale(tensor) for tensor in (*op.inputs, op.outputs[0]))
-    _lower(builder, op, Arithmetic(ElementwiseMode.MUL, register_scale(float(first * second / output))))
+    scale = register_scale(float(first * second / output))
+    ways = [functools.partial(_lower, builder, op, Arithmetic(ElementwiseMode.MUL, scale))]
+    if not builder.family.repeats_both_operands and (column := _multiplied_column(builder, op)) is not None:
+        ways.append(functools.partial(_multiply_column, builder, op, column, scale))
+    builder.make_cheapest(ways)
+
+
+def _multiplied_column(builder: Builder, op: Op) -> int | None:
+    """The tensor of one channel that is multiplied by a constant of one place, if both are 8 bits wide; else None."""
+    (height, width, depth), element = builder.output(op.outputs[0]).shape, builder.quantized(op.outputs[0]).element
+    for column, row in (op.inputs, op.inputs[::-1]):
+        is_column = builder.input(column).shape == (height, width, 1) and not builder.tensor(column).is_constant
+        is_row = builder.input(row).shape == (1, 1, depth) and builder.tensor(row).is_constant
+        if is_column and is_row and depth > 1 and height * width > 1 and element.bits == 8:
+            return column
+    return None
+
+
+def _multiply_column(builder: Builder, op: Op, column: int, scale: Scale) -> None:
+    """A convolution of the one channel, whose weights are the constant: the NPU repeats one operand of a product only."""
+    (row,) = (tensor for tensor in op.inputs if tensor != column)
+    values = builder.constant_data(row).astype(np.int16).reshape(-1, 1, 1, 1) - np.int16(builder.zero_point(row))
+    finish = builder.finish(op)
+    weights = StepWeights.unbiased(values, scale)
+    builder.convolve(builder.input(column, builder.zero_point(column)), builder.result(finish), weights, finish=finish)
 
 
 def lower_negative(builder: Builder, op: Op) -> None:
@@ -138,8 +162,7 @@ def lower_squared_difference(builder: Builder, op: Op) -> None:
             _with_fraction(builder, view, float(factor) / twice) for view, factor in zip(operands, (first, second), strict=True)
         )
         ifm, ifm2 = (one, other) if one.shape == ofm.shape else (other, one)
-        if ifm.shape != ofm.shape:
-            ifm = broadcast(builder, ifm, ofm.shape)
+        ifm = _as_ifm(builder, ifm, ofm)
         difference, square = (builder.temporary(name, ofm.shape, INT32) for name in ("difference", "square"))
         builder.elementwise(ElementwiseMode.SUB, ifm, difference, ifm2)
         builder.elementwise(ElementwiseMode.MUL, difference, square, difference)
@@ -336,8 +359,7 @@ def _emit(
     """One step; the operand that has the output's extent becomes the IFM."""
     is_reversed = a.view.shape != ofm.shape or (a.scalar is not None and b.view.shape == ofm.shape)
     ifm, other = (b, a) if is_reversed else (a, b)
-    if ifm.view.shape != ofm.shape:
-        ifm = replace(ifm, view=broadcast(builder, ifm.view, ofm.shape))
+    ifm = replace(ifm, view=_as_ifm(builder, ifm.view, ofm))
     builder.emit(
         ElementwiseStep(
             source=builder.index,
@@ -358,3 +380,10 @@ def _emit(
             opb_scale=arithmetic.opb_scale,
         )
     )
+
+
+def _as_ifm(builder: Builder, view: View, ofm: View) -> View:
+    """An operand as an IFM, which must be of the OFM's extent where the hardware repeats the IFM2 only."""
+    if view.shape == ofm.shape or builder.family.repeats_both_operands:
+        return view
+    return broadcast(builder, view, ofm.shape)

@@ -161,13 +161,13 @@ def ifm_block_depth(problem: BufferProblem, ublock: Block, accelerator: Accelera
 
 
 def _widest_row(problem: BufferProblem, ublock: Block, accelerator: Accelerator) -> int:
-    """Columns of a block whose IFM is a row in the memory of chains, of a resize or to be repeated; 0: any number."""
+    """Columns of a block whose IFM is a row in the memory of chains: of a resize, or repeated like the IFM2; 0: any number."""
     bricks = accelerator.chaining_buffer_bytes // _CHAINED_MAPS // (BRICK_DEPTH * problem.ifm_bits // 8)
     if problem.work is Work.RESIZE:
         step, scale = problem.column_step
         widest = -(-((bricks - _NEIGHBOURS) * scale + 1) // max(step, 1))
         return max(min(widest, accelerator.max_block.width), ublock.width)
-    return max(bricks // ublock.height, ublock.width) if problem.repeats_operand else 0
+    return max(bricks // ublock.height, ublock.width) if problem.repeats_both_operands else 0
 
 
 @functools.lru_cache(maxsize=64)

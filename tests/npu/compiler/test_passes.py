@@ -124,6 +124,11 @@ def lower(step: Step) -> Step:
     return dataclasses.replace(step, ifm=dataclasses.replace(view, offset=(view.offset[0] + 1, *view.offset[1:])))
 
 
+def repeated(step: Step) -> Step:
+    """With an IFM of one row, which Ethos-U55 does not repeat."""
+    return dataclasses.replace(step, ifm=dataclasses.replace(step.ifm, shape=(1, 8, 16)))
+
+
 def broadcast(step: Step) -> Step:
     assert isinstance(step, ElementwiseStep)
     assert isinstance(step.ifm2, View)
@@ -165,7 +170,12 @@ BROKEN: dict[str, tuple[str, Callable[[GraphState], GraphState], str]] = {
     "broadcast": (
         "lower_partitions",
         lambda state: with_step(state, 2, broadcast),
-        r"step 2: IFM2 must be of the IFM's extent \(8, 8, 16\) or 1, got \(3, 8, 16\)",
+        r"step 2: IFM2 must be of the OFM's extent \(8, 8, 16\) or 1, got \(3, 8, 16\)",
+    ),
+    "repeated": (
+        "lower_partitions",
+        lambda state: with_step(state, 2, repeated),
+        r"step 2: IFM must be of the OFM's extent \(8, 8, 16\), got \(1, 8, 16\)",
     ),
     "unwritten": ("lower_partitions", without_first_step, r"step 0: .* must be written before it is read"),
     "job_lost": (

@@ -40,6 +40,7 @@ MODELS = {
     "depthwise": conv(kind="DEPTHWISE_CONV_2D", ifm=(1, 24, 24, 64)),
     "pool": pool(ifm=(1, 24, 24, 64)),
     "addition": binary("ADD", ((1, 16, 16, 40), (1, 16, 16, 40))),
+    "column by row": binary("ADD", ((1, 40, 130, 1), (1, 1, 1, 48))),
     "resize": resize((16, 160), (9, 150)),
 }
 
@@ -98,6 +99,21 @@ def test_the_row_of_a_resize_has_room_for_so_many_columns(macs: int) -> None:
 def test_elementwise_operations_have_no_such_buffers() -> None:
     operation = next(one for one in kernels("addition", "ethos-u85-128") if isinstance(one, Elementwise))
     assert not findings(operation, "ethos-u85-128", block=Block(128, 128, 1024))
+
+
+@pytest.mark.parametrize("macs", SIZES)
+def test_where_both_operands_are_repeated_a_row_has_room_for_so_many_columns(macs: int) -> None:
+    target, brick = f"ethos-u85-{macs}", 16 * 6
+    operation = next(one for one in kernels("column by row", target) if isinstance(one, Elementwise))
+    assert operation.repeats_both_operands
+    assert operation.options is not None
+    accelerator, height = load_variant(target).accelerator, operation.options.ublock.height
+    widest = accelerator.chaining_buffer_bytes // brick // height
+    assert not findings(operation, target, block=replace(operation.block, width=widest))
+    assert any("columns wide" in text for text in findings(operation, target, block=replace(operation.block, width=widest + 1)))
+    assert operation.ifm2 is not None
+    one = replace(operation.ifm2, height=operation.ofm.height, width=operation.ofm.width)
+    assert not findings(operation, target, ifm2=one, block=replace(operation.block, width=widest + 1))
 
 
 @pytest.mark.parametrize("where", ["file", "copy", "computed"])

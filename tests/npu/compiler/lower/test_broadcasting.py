@@ -9,6 +9,7 @@ import npu
 from npu.graph import attributes as at
 from npu.graph.attributes import Attributes
 from npu.graph.dtype import DType
+from npu.isa.operations import Convolution, Elementwise, KernelOperation
 
 from tests.support.builder import ModelBuilder
 from tests.support.litert import random_array, random_inputs, run_reference
@@ -45,6 +46,56 @@ def test_operands_that_repeat_along_any_dimension_are_exact(kind: str, dtype: DT
     for seed in range(40):
         model = repeating(kind, dtype, np.random.default_rng(seed))
         inputs = random_inputs(model, seed)
-        result = npu.run(model, inputs, target="ethos-u55-128")
-        assert result.report.operators[0].placement == "npu"
-        np.testing.assert_array_equal(result.outputs[0], run_reference(model, inputs)[0])
+        expected = run_reference(model, inputs)[0]
+        for target in ("ethos-u55-128", "ethos-u85-256"):
+            result = npu.run(model, inputs, target=target)
+            assert result.report.operators[0].placement == "npu"
+            np.testing.assert_array_equal(result.outputs[0], expected)
+
+
+def column_by_row(kind: str, dtype: DType = DType.INT8, *, is_constant: bool = True, images: int = 1) -> bytes:
+    """A channel by a row of channels, as a layer normalization makes them of 1 / deviation and its factors."""
+    b, rng = ModelBuilder(), np.random.default_rng(1)
+    point = {DType.INT8: -128, DType.UINT8: 255, DType.INT16: 0}[dtype]
+    column = b.input((images, 36, 1), dtype, scale=0.02, zero_point=point)
+    given = {"scale": 0.02 if kind in EQUAL else 0.011, "zero_point": point}
+    row = b.constant(random_array((32,), dtype, rng), **given) if is_constant else b.input((32,), dtype, **given)
+    scale = 0.02 if kind in EQUAL else 0.02 * 0.011 * 300 if kind == "MUL" else 0.05
+    b.output(b.op(kind, [column, row], (images, 36, 32), dtype, scale, point, attributes=OPTIONS[kind]))
+    return b.build()
+
+
+def kernels(model: bytes, target: str) -> list[KernelOperation]:
+    (part,) = npu.compile(model, target=target).compiled_model.partitions
+    return [operation for operation in part.operations if isinstance(operation, KernelOperation)]
+
+
+@pytest.mark.parametrize("is_constant", [True, False], ids=["constant", "computed"])
+@pytest.mark.parametrize("kind", ["ADD", "SUB", "MUL", "MAXIMUM"])
+def test_ethos_u85_repeats_both_operands(kind: str, is_constant: bool) -> None:
+    model, target = column_by_row(kind, is_constant=is_constant, images=3), "ethos-u85-256"
+    first, *copies = kernels(model, target)  # of the result, behind the fast memory
+    assert isinstance(first, Elementwise)
+    assert first.repeats_both_operands
+    assert len(copies) == 1
+    inputs = random_inputs(model, 1)
+    np.testing.assert_array_equal(npu.run(model, inputs, target=target).outputs[0], run_reference(model, inputs)[0])
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-512"])
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+def test_a_channel_times_a_constant_row_is_a_convolution_where_one_operand_repeats(dtype: DType, target: str) -> None:
+    model = column_by_row("MUL", dtype)
+    first, *copies = kernels(model, target)
+    assert isinstance(first, Convolution)
+    assert len(copies) == ("u65" in target)  # of the result, behind the fast memory
+    for seed in range(3):
+        inputs = random_inputs(model, seed)
+        np.testing.assert_array_equal(npu.run(model, inputs, target=target).outputs[0], run_reference(model, inputs)[0])
+
+
+def test_a_channel_of_16_bits_times_a_constant_row_is_exact() -> None:
+    model = column_by_row("MUL", DType.INT16)
+    assert not any(isinstance(one, Convolution) for one in kernels(model, "ethos-u55-128"))  # it rounds otherwise
+    inputs = random_inputs(model, 1)
+    np.testing.assert_array_equal(npu.run(model, inputs).outputs[0], run_reference(model, inputs)[0])

@@ -1,0 +1,59 @@
+"""Constants that say the same again and again along an axis, once: the NPU repeats what is broadcast.
+
+Converters write a number out for every channel (the slopes of a PRELU) or for a whole map (a mean that is taken away). One
+number decides a table of 256 entries, and a row of channels is read in a fraction of the time of a map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+import numpy as np
+import numpy.typing as npt
+
+from npu.graph.graph import Graph
+from npu.graph.operands import Shape
+from npu.graph.ops import OPS
+from npu.graph.shapes import common
+from npu.records import replace
+
+_BROADCASTING = frozenset(row.name for row in OPS if row.shape is common.elementwise) | {"PRELU"}
+
+
+def without_repetitions(graph: Graph, ops: Sequence[int]) -> Graph:
+    """The graph in which constants of `ops` that broadcast two operands are of length 1 along every axis that only repeats."""
+    tensors, rewritten = list(graph.tensors), list(graph.ops)
+    made: dict[tuple[int, Shape], int] = {}
+    for index in ops:
+        op = graph.ops[index]
+        if op.kind not in _BROADCASTING or len(op.inputs) != 2:
+            continue
+        inputs = list(op.inputs)
+        for place, constant in enumerate(op.inputs):
+            tensor, other = graph.tensors[constant], graph.tensors[op.inputs[1 - place]]
+            is_single = tensor.quantization is None or tensor.quantization.scales.size == 1
+            if tensor.data is None or other.is_constant or tensor.elements <= 1 or not is_single:
+                continue
+            data = _without_repetition(tensor.data, other.shape)
+            if data.shape == tensor.shape:
+                continue
+            key = (constant, data.shape)
+            if key not in made:
+                made[key] = len(tensors)
+                tensors.append(replace(tensor, shape=data.shape, shape_signature=None, data=data))
+            inputs[place] = made[key]
+        if inputs != list(op.inputs):
+            rewritten[index] = replace(op, inputs=tuple(inputs))
+    return replace(graph, tensors=tuple(tensors), ops=tuple(rewritten)) if made else graph
+
+
+def _without_repetition(data: npt.NDArray[np.generic], other: Shape) -> npt.NDArray[np.generic]:
+    """One of all that is the same along an axis; where the other operand has only one there, both sizes make the result."""
+    for axis, extent in zip_longest(range(data.ndim - 1, -1, -1), other[::-1]):
+        if axis is None or extent is None:
+            break
+        first = data.take([0], axis)
+        if data.shape[axis] == extent > 1 and np.array_equal(data.take([-1], axis), first) and (data == first).all():
+            data = first
+    return data
