@@ -13,6 +13,7 @@ from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.fusions import find_fusions, table_prices
 from npu.compiler.lower.geometry import largest_padding
 from npu.compiler.lower.late_joins import Joins
+from npu.compiler.lower.near_pads import with_near_pads
 from npu.compiler.lower.repeated_constants import without_repetitions
 from npu.compiler.lower.rooms import Rooms
 from npu.compiler.lower.table import LOWERED
@@ -51,7 +52,7 @@ def lower_partition(
             raise LoweringError(index, graph.ops[index], "must be one that the NPU can run, see LOWERED")
         check_operator(graph, index, lowering.limit, needs_options=lowering.needs_options, compares=compares)
     graph, computed = with_upright_kernels(graph, computed)
-    graph = without_repetitions(graph, computed)
+    graph = without_repetitions(with_near_pads(graph, computed), computed)
     prices = table_prices(variant, saves_memory=saves_memory)
     fusions = find_fusions(graph, computed, largest_padding(variant)[0], prices, joins=joins)
     rooms = Rooms(graph, computed, fusions, budget, is_small=keeps_maps)
