@@ -180,10 +180,11 @@ def table_prices(variant: Variant, *, saves_memory: bool) -> TablePrices:
 
 def _is_cheaper_apart(graph: Graph, index: int, row: Sequence[int], prices: TablePrices) -> bool:
     """Whether what is fused into an operator is a rescaling of 8-bit values that takes longer as its table."""
-    op, function = graph.ops[index], graph.ops[row[0]]
+    functions = [graph.ops[one] for one in row if graph.ops[one].kind not in VIEWS]
+    op, function = graph.ops[index], functions[0]
     before, after = graph.tensors[op.outputs[0]], graph.tensors[function.outputs[0]]
     is_rescaling = function.kind in _RESCALES and function.lookup is None
-    if len(row) > 1 or not is_rescaling or before.dtype not in _EIGHT_BITS or _has_same_scale(before, after):
+    if len(functions) > 1 or not is_rescaling or before.dtype not in _EIGHT_BITS or _has_same_scale(before, after):
         return False
     work, elements = _products(graph, op, prices.dot_product) / prices.macs, math.prod(before.shape)
     saved = max(work, prices.table) - max(work, prices.plain) - prices.plain
@@ -229,10 +230,15 @@ def _riders(uses: _Uses, index: int) -> Iterator[int]:
     while group := _function_of(uses, last, known):
         groups.append(group)
         last = uses.graph.ops[group[-1]].outputs[0]
-    while not has_table and not _are_worth_a_table(uses.graph, groups):
+    while groups and (_is_view_alone(uses.graph, groups[-1]) or not (has_table or _are_worth_a_table(uses.graph, groups))):
         groups.pop()
     for group in groups:
         yield from group
+
+
+def _is_view_alone(graph: Graph, group: Sequence[int]) -> bool:
+    """Whether a group is a view that nothing needs between a value and its functions."""
+    return all(graph.ops[index].kind in VIEWS for index in group)
 
 
 def _goes_through_table(uses: _Uses, op: Op) -> bool:
@@ -274,7 +280,13 @@ def _are_worth_a_table(graph: Graph, groups: Sequence[Sequence[int]]) -> bool:
 def _is_function(uses: _Uses, index: int, known: Collection[int]) -> bool:
     """Whether an operator makes something of values that are known, and of nothing else."""
     op = uses.graph.ops[index]
-    return is_pair(uses.graph, op, known) or (op.inputs[0] in known and _can_ride(uses, index))
+    return is_pair(uses.graph, op, known) or (op.inputs[0] in known and (_can_ride(uses, index) or _is_same_map(uses, op)))
+
+
+def _is_same_map(uses: _Uses, op: Op) -> bool:
+    """Whether an operator is a view of the same rows, columns and channels: dimensions of 1 come or go."""
+    before, after = uses.graph.tensors[op.inputs[0]], uses.graph.tensors[op.outputs[0]]
+    return op.kind in VIEWS and fold_shape(before.shape) == fold_shape(after.shape) and same_quantization(before, after)
 
 
 def _can_ride(uses: _Uses, index: int) -> bool:

@@ -1,4 +1,4 @@
-"""A PAD in front of the reshape of a convolution's input goes behind it, where the convolution can carry it.
+"""A PAD in front of reshapes of a convolution's input goes behind them, where the convolution can carry it.
 
 Converters write a causal convolution over a sequence so: PAD, a dimension of 1 more, CONV_2D, a dimension of 1 less.
 """
@@ -21,7 +21,7 @@ _CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
 
 
 def with_near_pads(graph: Graph, ops: Sequence[int]) -> Graph:
-    """The graph in which each such PAD and the view behind it, both among the operators `ops`, have changed places."""
+    """The graph in which each such PAD of the operators `ops` is the last before its convolution, behind the views between."""
     if all(graph.ops[index].kind != "PAD" for index in ops):
         return graph
     tensors, rewritten, inside, readers = list(graph.tensors), list(graph.ops), frozenset(ops), readers_of(graph)
@@ -31,23 +31,34 @@ def with_near_pads(graph: Graph, ops: Sequence[int]) -> Graph:
         (*others, first) = readers[tensor] or (None,)
         return None if others or first not in inside or tensor in graph.outputs else first
 
+    def views_behind(index: int) -> list[int]:
+        """The views between an operator and a convolution that alone reads what comes out of them."""
+        views: list[int] = []
+        following = sole_reader(graph.ops[index].outputs[0])
+        while following is not None and graph.ops[following].kind in VIEWS:
+            views.append(following)
+            following = sole_reader(graph.ops[following].outputs[0])
+        return views if following is not None and graph.ops[following].kind in _CONVOLUTIONS else []
+
     for index in ops:
         pad = graph.ops[index]
-        view = sole_reader(pad.outputs[0]) if pad.kind == "PAD" else None
-        if view is None or graph.ops[view].kind not in VIEWS:
+        views = views_behind(index) if pad.kind == "PAD" else []
+        if not views:
             continue
-        target = graph.ops[view].outputs[0]
-        convolution = sole_reader(target)
+        (*between, target) = [graph.ops[view].outputs[0] for view in views]
         full, shape = graph.tensors[pad.outputs[0]].shape, graph.tensors[target].shape
-        if convolution is None or graph.ops[convolution].kind not in _CONVOLUTIONS or _extents(full) != _extents(shape):
+        if _extents(full) != _extents(shape):
             continue
         amounts = _among(shape, [pair for pair, extent in zip(pad_amounts(graph, pad), full, strict=True) if extent != 1])
         before = tuple(extent - sum(pair) for extent, pair in zip(shape, amounts, strict=True))
         table = np.array(amounts, np.int32)
         tensors.append(Tensor("paddings", table.shape, DType.INT32, None, table))
-        tensors[pad.outputs[0]] = replace(graph.tensors[pad.inputs[0]], shape=before, shape_signature=None)
-        rewritten[index] = Op("RESHAPE", pad.inputs[:1], pad.outputs)
-        rewritten[view] = replace(pad, inputs=(pad.outputs[0], len(tensors) - 1), outputs=(target,))
+        last = pad.inputs[0]
+        for place, made in zip((index, *views), (pad.outputs[0], *between), strict=False):
+            tensors[made] = replace(graph.tensors[pad.inputs[0]], shape=before, shape_signature=None)
+            rewritten[place] = Op("RESHAPE", (last,), (made,))
+            last = made
+        rewritten[views[-1]] = replace(pad, inputs=(last, len(tensors) - 1), outputs=(target,))
     return replace(graph, tensors=tuple(tensors), ops=tuple(rewritten))
 
 

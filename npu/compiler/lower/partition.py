@@ -17,6 +17,7 @@ from npu.compiler.lower.near_pads import with_near_pads
 from npu.compiler.lower.repeated_constants import without_repetitions
 from npu.compiler.lower.rooms import Rooms
 from npu.compiler.lower.table import LOWERED
+from npu.compiler.lower.transposed_regions import without_undone_transposes
 from npu.compiler.lower.upright import with_upright_kernels
 from npu.compiler.step_problems import StepEstimates
 from npu.errors import CompileError, ModelError
@@ -52,7 +53,8 @@ def lower_partition(
             raise LoweringError(index, graph.ops[index], "must be one that the NPU can run, see LOWERED")
         check_operator(graph, index, lowering.limit, needs_options=lowering.needs_options, compares=compares)
     graph, computed = with_upright_kernels(graph, computed)
-    graph = without_repetitions(with_near_pads(graph, computed), computed)
+    for rewrite in (without_undone_transposes, with_near_pads, without_repetitions):
+        graph = rewrite(graph, computed)
     prices = table_prices(variant, saves_memory=saves_memory)
     fusions = find_fusions(graph, computed, largest_padding(variant)[0], prices, joins=joins)
     rooms = Rooms(graph, computed, fusions, budget, is_small=keeps_maps)
