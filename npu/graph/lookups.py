@@ -14,8 +14,8 @@ from npu.records import dataclass
 
 _BEGINNINGS = ("CAST", "DEQUANTIZE")
 _FUNCTIONS = frozenset({
-    "ABS", "ADD", "CEIL", "DIV", "FLOOR", "MAXIMUM", "MINIMUM", "MUL", "NEG", "RELU", "RELU6", "RELU_N1_TO_1", "ROUND", "SQRT",
-    "SQUARE", "SQUARED_DIFFERENCE", "SUB",
+    "ABS", "ADD", "CEIL", "DIV", "FLOOR", "HARD_SWISH", "LEAKY_RELU", "MAXIMUM", "MINIMUM", "MUL", "NEG", "PRELU", "RELU",
+    "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "ROUND", "SQRT", "SQUARE", "SQUARED_DIFFERENCE", "SUB",
 })  # fmt: skip
 """Operators whose results IEEE 754 fixes: each operation is rounded once, on every machine."""
 _EIGHT_BITS = (DType.INT8, DType.UINT8)

@@ -34,6 +34,10 @@ def number(b: ModelBuilder, value: float, shape: Sequence[int] = (1,)) -> int:
     return b.constant(np.full(shape, value, np.float32))
 
 
+OPTIONS: dict[str, at.Attributes] = {
+    "ADD": at.AddOptions(), "DIV": at.DivOptions(), "LEAKY_RELU": at.LeakyReluOptions(0.1), "MUL": at.MulOptions(),
+    "SUB": at.SubOptions(),
+}  # fmt: skip
 Chain = Callable[[ModelBuilder, int], int]
 
 
@@ -42,8 +46,7 @@ def chain(*steps: tuple[str, float | None]) -> Chain:
 
     def build(b: ModelBuilder, x: int) -> int:
         for kind, operand in steps:
-            options = {"ADD": at.AddOptions(), "SUB": at.SubOptions(), "MUL": at.MulOptions(), "DIV": at.DivOptions()}.get(kind)
-            x = b.op(kind, [x] if operand is None else [x, number(b, operand)], MAP, F32, attributes=options)
+            x = b.op(kind, [x] if operand is None else [x, number(b, operand)], MAP, F32, attributes=OPTIONS.get(kind))
         return x
 
     return build
@@ -61,6 +64,9 @@ CHAINS: dict[str, Chain] = {
     "root": chain(("ABS", None), ("SQRT", None)),
     "steps": chain(("DIV", 7.0), ("FLOOR", None), ("MUL", 7.0)),
     "clamped": chain(("MAXIMUM", -3.0), ("MINIMUM", 4.5), ("RELU6", None), ("NEG", None)),
+    "leaking": chain(("LEAKY_RELU", None)),
+    "with a slope": chain(("PRELU", 0.3), ("RELU_0_TO_1", None)),
+    "a hard gate": chain(("HARD_SWISH", None)),
     "its own square": of_itself,
 }
 
