@@ -19,14 +19,14 @@ from npu.compiler.lower.quantize import FactorError, register_scale
 from npu.graph.attributes import AddOptions, SubOptions
 from npu.graph.dtype import DType
 from npu.graph.graph import Op
-from npu.isa.operations import IDENTITY, INT16, INT32, ElementwiseMode, OperandScaling, Rounding, Scale
+from npu.isa.operations import IDENTITY, INT16, ElementwiseMode, OperandScaling, Rounding, Scale
 from npu.records import dataclass, replace
 
 _SUM_BITS = {8: 20, 16: 15}
 """Fraction bits that the reference kernel gives operands of ADD and SUB of 8 and 16 bits."""
 
 _BYTES_BETWEEN = 8
-"""Of every value of SQUARED_DIFFERENCE at a time: the operand, and the difference or its square."""
+"""Of every value of SQUARED_DIFFERENCE at a time: operand, result, and in 16 bits both operands and their difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def lower_negative(builder: Builder, op: Op) -> None:
 
 
 def lower_squared_difference(builder: Builder, op: Op) -> None:
-    """SQUARED_DIFFERENCE of int8: both operands in 16 bits with 7 fraction bits, then a product in 32 bits."""
+    """SQUARED_DIFFERENCE of int8: both operands in 16 bits with 7 fraction bits, as is their difference, which is squared."""
     first, second, output = (builder.scale(tensor) for tensor in (*op.inputs, op.outputs[0]))
     twice = 2.0 * float(max(first, second))
     shape, a, b = aligned(builder, op)
@@ -163,15 +163,14 @@ def lower_squared_difference(builder: Builder, op: Op) -> None:
         )
         ifm, ifm2 = (one, other) if one.shape == ofm.shape else (other, one)
         ifm = _as_ifm(builder, ifm, ofm)
-        difference, square = (builder.temporary(name, ofm.shape, INT32) for name in ("difference", "square"))
+        difference = builder.temporary("difference", ofm.shape, INT16)  # of two numbers of at most 255 * 64
         builder.elementwise(ElementwiseMode.SUB, ifm, difference, ifm2)
-        builder.elementwise(ElementwiseMode.MUL, difference, square, difference)
         builder.elementwise(
             ElementwiseMode.MUL,
-            square,
+            difference,
             ofm,
-            builder.number(scale.scale),
-            scale=Scale(1, scale.shift),
+            difference,
+            scale=scale,
             minimum=finish.minimum,
             maximum=finish.maximum,
             lut=finish.lut,
