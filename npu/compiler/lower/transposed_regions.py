@@ -44,7 +44,7 @@ def without_undone_transposes(graph: Graph, ops: Sequence[int]) -> Graph:
 
 
 @dataclass(frozen=True, slots=True)
-class _Region:
+class _TransposedRegion:
     """Tensors whose axes change places, the operators between them, and the transposes around.
 
     `order[m]` is the axis that stands at place m in front of the transposes.
@@ -65,12 +65,12 @@ class _Finder:
         self._graph, self._inside, self._readers = graph, frozenset(ops), readers_of(graph)
         self._producer = {tensor: index for index in ops for tensor in graph.ops[index].outputs}
 
-    def region(self, index: int) -> _Region | None:
+    def region(self, index: int) -> _TransposedRegion | None:
         """What lies behind transpose `index`, if all around it are transposes that move the axes back; else None."""
         moved = self._moved(index)
         if moved is None:
             return None
-        region = _Region(tuple(int(place) for place in np.argsort(moved)))
+        region = _TransposedRegion(tuple(int(place) for place in np.argsort(moved)))
         waiting = [self._graph.ops[index].outputs[0]]
         while waiting:
             tensor = waiting.pop()
@@ -170,7 +170,7 @@ class _Rewriter:
     def graph(self) -> Graph:
         return replace(self._graph, tensors=tuple(self._tensors), ops=tuple(self._ops))
 
-    def rewrite(self, region: _Region) -> None:
+    def rewrite(self, region: _TransposedRegion) -> None:
         """Let the tensors of a region have their axes in the order in front of the transposes."""
         for index in region.transposes:
             op = self._graph.ops[index]
@@ -183,7 +183,7 @@ class _Rewriter:
             one = self._graph.tensors[tensor]
             self._tensors[tensor] = replace(one, shape=_in_order(one.shape, region.order), shape_signature=None)
 
-    def _end(self, op: Op, index: int, region: _Region) -> None:
+    def _end(self, op: Op, index: int, region: _TransposedRegion) -> None:
         """Let an operator read a tensor of a region in the new order of its axes."""
         shape = self._graph.tensors[op.inputs[0]].shape
         if op.kind in _REDUCTIONS:
@@ -203,7 +203,7 @@ class _Rewriter:
             self._tensors.append(replace(weights, data=np.ascontiguousarray(data)))
             self._ops[number] = replace(reader, inputs=(reader.inputs[0], len(self._tensors) - 1, *reader.inputs[2:]))
 
-    def _changed(self, op: Op, region: _Region) -> Op:
+    def _changed(self, op: Op, region: _TransposedRegion) -> Op:
         """An operator of a region in the new order of the axes."""
         change = _CHANGES.get(op.kind)
         if op.kind in VIEWS:
@@ -230,7 +230,7 @@ class _Rewriter:
         self._tensors.append(Tensor("numbers", data.shape, DType.INT32, None, data))
         return len(self._tensors) - 1
 
-    def _rows(self, op: Op, operand: int, rest: object, region: _Region) -> int:
+    def _rows(self, op: Op, operand: int, rest: object, region: _TransposedRegion) -> int:
         """Parameter `operand`, one row for each dimension, in the new order; `rest` for dimensions of 1."""
         data = self._graph.tensors[op.inputs[operand]].data
         assert data is not None
@@ -241,13 +241,13 @@ class _Rewriter:
         table = np.array([rest] * _ones(region.order) + new)
         return self._numbers(table.reshape(-1) if table.shape[1] == 1 else table)
 
-    def padded(self, op: Op, region: _Region) -> Op:
+    def padded(self, op: Op, region: _TransposedRegion) -> Op:
         return replace(op, inputs=(op.inputs[0], self._rows(op, 1, [0, 0], region), *op.inputs[2:]))
 
-    def sliced(self, op: Op, region: _Region) -> Op:
+    def sliced(self, op: Op, region: _TransposedRegion) -> Op:
         return replace(op, inputs=(op.inputs[0], self._rows(op, 1, [0], region), self._rows(op, 2, [1], region)))
 
-    def joined(self, op: Op, region: _Region) -> Op:
+    def joined(self, op: Op, region: _TransposedRegion) -> Op:
         shape, options = self._graph.tensors[op.outputs[0]].shape, op.attributes
         assert isinstance(options, at.ConcatenationOptions)
         axis = _axes(shape).index(normalized_axis(options.axis, len(shape)))
@@ -255,7 +255,7 @@ class _Rewriter:
         return replace(op, attributes=replace(options, axis=place))
 
 
-_CHANGES: Mapping[str, Callable[[_Rewriter, Op, _Region], Op]] = {
+_CHANGES: Mapping[str, Callable[[_Rewriter, Op, _TransposedRegion], Op]] = {
     **dict.fromkeys(_PADS, _Rewriter.padded), "SLICE": _Rewriter.sliced, "CONCATENATION": _Rewriter.joined,
 }  # fmt: skip
 """What becomes of an operator whose parameters speak of axes."""
