@@ -12,22 +12,23 @@ from itertools import zip_longest
 import numpy as np
 import numpy.typing as npt
 
+from npu.compiler.lower.rewriting import Rewriter
 from npu.graph.graph import Graph
 from npu.graph.operands import Shape
 from npu.graph.ops import OPS
 from npu.graph.shapes import common
 from npu.records import replace
 
-_BROADCASTING = frozenset(row.name for row in OPS if row.shape is common.elementwise) | {"PRELU"}
+BROADCASTING = frozenset(row.name for row in OPS if row.shape is common.elementwise) | {"PRELU"}
+"""Operators whose operands repeat along the dimensions that they have one of."""
 
 
 def without_repetitions(graph: Graph, ops: Sequence[int]) -> Graph:
     """The graph in which constants of `ops` that broadcast two operands are of length 1 along every axis that only repeats."""
-    tensors, rewritten = list(graph.tensors), list(graph.ops)
-    made: dict[tuple[int, Shape], int] = {}
+    rewriter, made = Rewriter(graph), dict[tuple[int, Shape], int]()
     for index in ops:
         op = graph.ops[index]
-        if op.kind not in _BROADCASTING or len(op.inputs) != 2:
+        if op.kind not in BROADCASTING or len(op.inputs) != 2:
             continue
         inputs = list(op.inputs)
         for place, constant in enumerate(op.inputs):
@@ -36,16 +37,12 @@ def without_repetitions(graph: Graph, ops: Sequence[int]) -> Graph:
             if tensor.data is None or other.is_constant or tensor.elements <= 1 or not is_single:
                 continue
             data = _without_repetition(tensor.data, other.shape)
-            if data.shape == tensor.shape:
-                continue
-            key = (constant, data.shape)
-            if key not in made:
-                made[key] = len(tensors)
-                tensors.append(replace(tensor, shape=data.shape, shape_signature=None, data=data))
-            inputs[place] = made[key]
+            if data.shape != tensor.shape:
+                key = constant, data.shape
+                inputs[place] = made[key] = made.get(key) or rewriter.with_data(constant, data)
         if inputs != list(op.inputs):
-            rewritten[index] = replace(op, inputs=tuple(inputs))
-    return replace(graph, tensors=tuple(tensors), ops=tuple(rewritten)) if made else graph
+            rewriter.ops[index] = replace(op, inputs=tuple(inputs))
+    return rewriter.graph if made else graph
 
 
 def _without_repetition(data: npt.NDArray[np.generic], other: Shape) -> npt.NDArray[np.generic]:

@@ -7,16 +7,13 @@ front, a crop behind).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-import numpy as np
-
+from npu.compiler.lower.rewriting import Rewriter, Uses
 from npu.graph.attributes import Attributes, Conv2DOptions, DepthwiseConv2DOptions
-from npu.graph.dtype import DType
-from npu.graph.graph import Graph, Op, Tensor
+from npu.graph.graph import Graph, Op
 from npu.graph.idle import VIEWS
 from npu.graph.operands import Shape
-from npu.graph.readers import readers_of
 from npu.records import dataclass, replace
 
 _CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
@@ -46,29 +43,19 @@ def with_upright_kernels(graph: Graph, ops: Sequence[int]) -> tuple[Graph, list[
     candidates = [index for index in ops if graph.ops[index].kind in _CONVOLUTIONS]
     if not candidates or all(graph.ops[index].kind != "SPACE_TO_BATCH_ND" for index in ops):
         return graph, list(ops)
-    surroundings = _SequenceUses(graph, frozenset(ops))
+    surroundings = _SequenceUses(graph, ops)
     rewriter = _RowsRewriter(graph)
     for index in candidates:
         chain = surroundings.chain(index)
         if chain is not None:
             rewriter.rewrite(chain)
     unneeded = graph.unneeded.union(rewriter.removed)  # else they would read what is between them still
-    made = replace(graph, tensors=tuple(rewriter.tensors), ops=tuple(rewriter.ops), unneeded=unneeded)
+    made = replace(rewriter.graph, unneeded=unneeded)
     return made, [index for index in ops if index not in rewriter.removed]
 
 
-class _SequenceUses:
+class _SequenceUses(Uses):
     """Who makes and who alone reads a tensor, among the operators `ops`."""
-
-    def __init__(self, graph: Graph, ops: Collection[int]) -> None:
-        self.graph = graph
-        self.ops = ops
-        self.producer = {tensor: index for index in ops for tensor in graph.ops[index].outputs}
-        self.readers = readers_of(graph)
-
-    def sole_reader(self, tensor: int) -> int | None:
-        readers = self.readers[tensor]
-        return readers[0] if len(readers) == 1 and readers[0] in self.ops and tensor not in self.graph.outputs else None
 
     def maker(self, tensor: int) -> int | None:
         """The operator that makes a tensor which nobody else reads than who asks."""
@@ -177,12 +164,11 @@ def _length(graph: Graph, tensor: int) -> int:
     return max(shape[1:-1])
 
 
-class _RowsRewriter:
+class _RowsRewriter(Rewriter):
     """Tensors and operators of a graph under change; an operator that is removed keeps its number."""
 
     def __init__(self, graph: Graph) -> None:
-        self.tensors = list(graph.tensors)
-        self.ops = list(graph.ops)
+        super().__init__(graph)
         self.removed: set[int] = set()
 
     def rewrite(self, chain: _PhasedSequence) -> None:
@@ -196,8 +182,8 @@ class _RowsRewriter:
             return
         last = chain.source
         for index, (kind, shape, amounts) in zip(chain.front, before, strict=False):
-            numbers = () if amounts is None else (self._numbers(amounts),)
-            last = self._put(index, kind, (last, *numbers), self._like(op.inputs[0], shape))
+            numbers = () if amounts is None else (self.numbers(amounts),)
+            last = self.put(index, kind, (last, *numbers), self.like(op.inputs[0], shape))
         self.removed.update(chain.front[len(before) :])
         self._stand_up(chain.convolution, last, (1, results, chain.block, made[3]))
         self._leave(chain, results * chain.block, made[3])
@@ -228,11 +214,11 @@ class _RowsRewriter:
         assert weights.data is not None
         first, *kernel, depth = weights.shape
         shape = (first, max(kernel), 1, depth)
-        self.tensors.append(replace(weights, shape=shape, shape_signature=None, data=weights.data.reshape(shape)))
+        upright_weights = self.with_data(op.inputs[1], weights.data.reshape(shape))
         dilation = options.dilation_w_factor if kernel[1] > 1 else options.dilation_h_factor
         upright: Attributes = replace(options, dilation_h_factor=dilation, dilation_w_factor=1)
-        inputs = (source, len(self.tensors) - 1, *op.inputs[2:])
-        self.tensors[op.outputs[0]] = replace(self.tensors[op.outputs[0]], shape=made, shape_signature=None)
+        inputs = (source, upright_weights, *op.inputs[2:])
+        self.resize(op.outputs[0], made)
         self.ops[index] = replace(op, inputs=inputs, attributes=upright)
 
     def _leave(self, chain: _PhasedSequence, length: int, depth: int) -> None:
@@ -240,23 +226,10 @@ class _RowsRewriter:
         last = self.ops[chain.convolution].outputs[0]
         *between, end = chain.behind
         if chain.crop:
-            last = self._put(between[-1], "RESHAPE", (last,), self._like(last, (1, length, depth)))
+            last = self.put(between[-1], "RESHAPE", (last,), self.like(last, (1, length, depth)))
             between.pop()
-            begin, size = self._numbers([0, 0, 0]), self._numbers([1, length - chain.crop, depth])
+            begin, size = self.numbers([0, 0, 0]), self.numbers([1, length - chain.crop, depth])
             self.ops[end] = Op("SLICE", (last, begin, size), (chain.target,))
         else:
             self.ops[end] = Op("RESHAPE", (last,), (chain.target,))
         self.removed.update(between)
-
-    def _put(self, index: int, kind: str, inputs: tuple[int, ...], output: int) -> int:
-        self.ops[index] = Op(kind, inputs, (output,))
-        return output
-
-    def _like(self, tensor: int, shape: Shape) -> int:
-        self.tensors.append(replace(self.tensors[tensor], shape=shape, shape_signature=None))
-        return len(self.tensors) - 1
-
-    def _numbers(self, values: object) -> int:
-        data = np.array(values, np.int32)
-        self.tensors.append(Tensor("numbers", data.shape, DType.INT32, None, data))
-        return len(self.tensors) - 1
