@@ -154,7 +154,7 @@ def work(net: ChannelsFirst, what: str) -> None:
         net.pad(len(net.shape) - 1, 2, 1, what)
     elif what == "PAD of channels":
         net.pad(1, 3, 0)
-    elif what == "SLICE":
+    elif what == "SLICE" and net.shape[-1] > 3:
         net.slice(len(net.shape) - 1, 1, net.shape[-1] - 2)
     elif what == "SLICE of channels":
         net.slice(1, channels // 2, channels - channels // 2)
