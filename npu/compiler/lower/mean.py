@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from npu.compiler.ir import StepWeights, View
 from npu.compiler.lower.activation_tables import Quantized
 from npu.compiler.lower.builder import Builder
-from npu.compiler.lower.geometry import images
+from npu.compiler.lower.geometry import fold_shape, images
 from npu.compiler.lower.memory import constant_values
 from npu.compiler.lower.quantize import register_scale
 from npu.graph.graph import Op
 from npu.graph.permutation import side_by_side
 from npu.isa.operations import KernelWindow, PoolingMode, Rounding, Scale
+from npu.isa.rules import MAX_EXTENT
 from npu.layouts import MapShape
 from npu.numerics.scaling import round_away
 from npu.records import replace
@@ -86,7 +88,7 @@ def _ends(values: Quantized) -> tuple[int, int]:
 
 
 def _lower(builder: Builder, op: Op, factor: Callable[[int], Scale], rounding: Rounding) -> None:
-    source, finish = op.inputs[0], builder.finish(op)
+    finish = builder.finish(op)
     ifm, kernel, out, batch = _windows(builder, op)
     scale = factor(kernel.height * kernel.width)
 
@@ -96,22 +98,33 @@ def _lower(builder: Builder, op: Op, factor: Callable[[int], Scale], rounding: R
             for x, y in zip(images(ifm, batch), images(ofm, batch), strict=True):
                 builder.pool(x, y, PoolingMode.AVERAGE, finish=finish, scale=scale, kernel=kernel, rounding=rounding)
 
-    def convolve() -> None:
-        whole = builder.input(source, builder.zero_point(source))
+    def convolve(whole: View) -> None:
         height, width, depth = whole.shape
         ones = StepWeights.unbiased(np.ones((1, 1, 1, depth), np.int16), scale)
         with builder.output_as(finish.tensor, (height, width, 1)) as target:
             ofm = replace(target, zero_point=finish.zero_point, element=finish.element)
             builder.convolve(whole, ofm, ones, finish=finish, rounding=rounding)
 
-    builder.make_cheapest([pool, convolve] if _is_over_channels(builder, op) else [pool])
+    channels = _summed_channels(builder, op)
+    builder.make_cheapest([pool] if channels is None else [pool, partial(convolve, channels)])
 
 
-def _is_over_channels(builder: Builder, op: Op) -> bool:
-    """Whether it adds up 8-bit channels: a convolution with ones has many at a time, a pooling looks at one after the other."""
-    tensor = builder.tensor(op.inputs[0])
-    axes = {axis % len(tensor.shape) for axis in constant_values(builder, op.inputs[1])}
-    return axes == {len(tensor.shape) - 1} and tensor.shape[-1] > 1 and builder.quantized(op.inputs[0]).element.bits == 8
+def _summed_channels(builder: Builder, op: Op) -> View | None:
+    """The 8-bit map whose channels are added up, if it adds up the last dimensions; None if others.
+
+    A convolution with ones has many channels at a time, a pooling looks at one after the other.
+    """
+    source = op.inputs[0]
+    shape, axes = builder.tensor(source).shape, constant_values(builder, op.inputs[1])
+    summed = {axis % len(shape) for axis in axes if shape[axis] > 1}
+    whole = builder.input(source, builder.zero_point(source))
+    left = [axis for axis, extent in enumerate(shape) if extent > 1 and axis not in summed]
+    first = max(left, default=-1) + 1
+    depth = math.prod(shape[first:])
+    folded = fold_shape((*shape[:first], depth))
+    if not summed or min(summed) < first or builder.quantized(source).element.bits != 8 or depth > MAX_EXTENT:
+        return None
+    return builder.reshaped(whole, folded) if whole.is_dense or whole.shape == folded else None
 
 
 def _windows(builder: Builder, op: Op) -> tuple[View, KernelWindow, MapShape, int]:

@@ -113,3 +113,31 @@ def test_means_of_channels_are_written_into_their_join() -> None:
     given = random_inputs(content, 1)
     assert_exact(b.graph(), given)
     np.testing.assert_array_equal(npu.run(content, given, "ethos-u55-128").outputs[0], run_reference(content, given)[0])
+
+
+LAST = [
+    ((1, 24, 24), (0, 2), (24,)),
+    ((2, 5, 6, 8), (2, 3), (2, 5)),
+    ((1, 5, 6, 8), (0, 1, 2, 3), ()),
+    ((1, 1, 9, 40), (1, 3), (1, 9)),
+]
+"""A shape, the axes, of which some are 1, and the shape of the result."""
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+@pytest.mark.parametrize(("shape", "axes", "result"), LAST)
+def test_sums_over_the_last_dimensions_are_convolutions(
+    shape: tuple[int, ...], axes: tuple[int, ...], result: tuple[int, ...], target: str
+) -> None:
+    b = ModelBuilder()
+    x = b.input(shape, DType.INT8, scale=0.1, zero_point=3)
+    y = b.op(
+        "MEAN", [x, b.constant(np.array(axes, np.int32))], result, DType.INT8, 0.03, -5, attributes=at.ReducerOptions(False)
+    )
+    b.output(y)
+    content = b.build()
+    (partition,) = npu.compile(content, target=target).compiled_model.partitions
+    kernels = [operation for operation in partition.operations if isinstance(operation, KernelOperation)]
+    assert any(isinstance(operation, Convolution) for operation in kernels)
+    inputs = random_inputs(content, 1)
+    np.testing.assert_array_equal(npu.run(content, inputs, target=target).outputs[0], run_reference(content, inputs)[0])
