@@ -477,13 +477,6 @@ def fill_4_checked(self, f0, f1, f2, f3):
     self.__post_init__()
 
 
-def fill_4_made_3(self, f0, f1, f2, f3):
-    put_0(self, f0)
-    put_1(self, f1)
-    put_2(self, f2)
-    put_3(self, make_3() if f3 is made else f3)
-
-
 def fill_5(self, f0, f1, f2, f3, f4):
     put_0(self, f0)
     put_1(self, f1)
@@ -496,6 +489,14 @@ def fill_5_made_1_2_3_4(self, f0, f1, f2, f3, f4):
     put_0(self, f0)
     put_1(self, make_1() if f1 is made else f1)
     put_2(self, make_2() if f2 is made else f2)
+    put_3(self, make_3() if f3 is made else f3)
+    put_4(self, make_4() if f4 is made else f4)
+
+
+def fill_5_made_3_4(self, f0, f1, f2, f3, f4):
+    put_0(self, f0)
+    put_1(self, f1)
+    put_2(self, f2)
     put_3(self, make_3() if f3 is made else f3)
     put_4(self, make_4() if f4 is made else f4)
 

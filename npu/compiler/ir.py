@@ -277,10 +277,12 @@ class Program:
     `inputs` and `outputs` pair a graph tensor index with its storage; the order is that of the `ethos-u` operator's tensors:
     inputs by first use, outputs by production. A storage may be written by several steps (boxes of a concatenation, borders of
     a padding) and its boxes may be read by a step that writes another box of it. `absorbed` maps an operator without a step of
-    its own to the operator whose last step carries it, or to None if it became a view of memory (or feeds one).
+    its own to the operator whose last step carries it, or to None if it became a view of memory (or feeds one). `orders`: those
+    of operators whose results have their axes, the dimensions that are not 1, in another order than in the graph.
     """
 
     steps: tuple[Step, ...]
     inputs: tuple[tuple[int, Storage], ...]
     outputs: tuple[tuple[int, Storage], ...]
     absorbed: Mapping[int, int | None] = field(default_factory=dict)
+    orders: Mapping[int, tuple[int, ...]] = field(default_factory=dict)

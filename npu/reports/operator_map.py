@@ -42,6 +42,8 @@ class SourceOperator:
     macs: int
     violations: tuple[Violation, ...] = ()
     absorbed_into: int | None = None
+    order: tuple[int, ...] = ()
+    """In which its result has its axes, the dimensions that are not 1, in memory; empty: in their own."""
 
     def as_dict(self) -> dict[str, Any]:
         """As `asdict` makes it, which copies every value."""
@@ -111,15 +113,19 @@ def map_of_compiled(compiled: CompiledModel, made_for: str = "") -> OperatorMap:
     """The map of a model that has just been compiled (its main subgraph), for hardware of these names."""
     graph = compiled.source.graphs[0]
     absorbed: dict[int, int | None] = {}
+    orders: dict[int, tuple[int, ...]] = {}
     sources: dict[int, tuple[int, ...]] = {}
     for partition in compiled.partitions:
         if partition.graph == 0:
             absorbed.update(partition.program.absorbed)
+            orders.update(partition.program.orders)
             sources[partition.op_index] = partition.source_of
     for index, source in compiled.cpu_source_of.items():
         sources[index] = (source,)
     placed = compiled.placement.by_index()
-    operators = (_source_operator(graph, placed[index], absorbed.get(index)) for index in range(len(graph.ops)))
+    operators = (
+        _source_operator(graph, placed[index], absorbed.get(index), orders.get(index, ())) for index in range(len(graph.ops))
+    )
     return OperatorMap(compiled.placement.profile, tuple(operators), sources, made_for)
 
 
@@ -158,12 +164,14 @@ def left_on_cpu(op: Op) -> Violation:
     return Violation("compiled", f"{op.name} was left on the CPU by the compiler of this file", "-", op.name)
 
 
-def _source_operator(graph: Graph, placement: OpPlacement, absorbed_into: int | None) -> SourceOperator:
+def _source_operator(
+    graph: Graph, placement: OpPlacement, absorbed_into: int | None, order: tuple[int, ...] = ()
+) -> SourceOperator:
     op = graph.ops[placement.index]
     name = graph.tensors[op.outputs[0]].name if op.outputs else ""
     device = "npu" if placement.device is Device.NPU else "cpu"
     work = 0 if placement.index in graph.unneeded else macs(graph, op)
-    return SourceOperator(placement.index, op.name, name, device, work, placement.violations, absorbed_into)
+    return SourceOperator(placement.index, op.name, name, device, work, placement.violations, absorbed_into, order)
 
 
 def _parse(stored: bytes, name: str, compiled_ops: int) -> OperatorMap:
@@ -173,7 +181,13 @@ def _parse(stored: bytes, name: str, compiled_ops: int) -> OperatorMap:
         text = decompressor.decompress(stored, _LIMIT_BYTES)
         content = json.loads(text)
         operators = tuple(
-            SourceOperator(**{**entry, "violations": tuple(Violation(**violation) for violation in entry["violations"])})
+            SourceOperator(
+                **{
+                    **entry,
+                    "violations": tuple(Violation(**violation) for violation in entry["violations"]),
+                    "order": tuple(entry.get("order", ())),
+                }
+            )
             for entry in content["operators"]
         )
         sources = {int(index): tuple(int(source) for source in row) for index, row in content["sources"].items()}
@@ -182,7 +196,7 @@ def _parse(stored: bytes, name: str, compiled_ops: int) -> OperatorMap:
         raise ModelError(f"{where}: must be the operator map that this compiler writes, got {error}") from error
     for position, operator in enumerate(operators):
         if operator.index != position or not _has_right_types(operator, len(operators)):
-            raise ModelError(f"{where}: operator {position}: must have its own index, a count of MACs, a placement, and texts")
+            raise ModelError(f"{where}: operator {position}: must have its own index, a count of MACs, a placement, an order of axes, and texts")
     known = range(-1, len(operators))
     if any(index not in range(compiled_ops) or any(source not in known for source in row) for index, row in sources.items()):
         raise ModelError(f"{where}: sources must name operators of the file and of the source model")
@@ -202,4 +216,6 @@ def _has_right_types(operator: SourceOperator, count: int) -> bool:
         and all(isinstance(text, str) for text in texts)
         and operator.placement in ("npu", "cpu")
         and (absorbed is None or (type(absorbed) is int and 0 <= absorbed < count))
+        and all(type(axis) is int for axis in operator.order)
+        and sorted(operator.order) == list(range(len(operator.order)))
     )

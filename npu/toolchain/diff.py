@@ -160,11 +160,12 @@ class _TensorComparison:
             if len(operation.outputs) != 1 or operation.outputs[0] not in self._expected:
                 continue
             tensor = operation.outputs[0]
-            pieces = list(group)
-            values = _joined(pieces, self._expected[tensor])
+            pieces, order = list(group), operators.operators[last[source]].order
+            values = _joined(pieces, _in_order(self._expected[tensor], order))
             if values is None:
                 self._skipped[tensor] = self._title(last[source])
             else:
+                values = _out_of_order(values, self._expected[tensor], order)
                 own = _in_own_type(values, self._expected[tensor], pieces[-1].operation.ofm.element)
                 self._compare(tensor, own, pieces[-1].decoded)
 
@@ -226,6 +227,26 @@ class _TensorComparison:
             place = (None, None) if writer is None else (writer.command_index, writer.word_index)
             first = Difference(operator, kind, self._graph.tensors[tensor].name, where, *numbers, *counts, *place)
         self._done[tensor] = first
+
+
+def _in_order(tensor: Array, order: Sequence[int]) -> Array:
+    """A tensor as the NPU has it, with its axes in another order, as a map of one image; nothing changes without one.
+
+    An order of other axes than the tensor has is that of a file that lies: the values differ then.
+    """
+    extents = [extent for extent in tensor.shape if extent != 1]
+    if len(order) != len(extents) or not order:
+        return tensor
+    moved = tensor.reshape(extents).transpose(order)
+    return moved.reshape((1,) * max(4 - moved.ndim, 0) + moved.shape)
+
+
+def _out_of_order(values: Array, expected: Array, order: Sequence[int]) -> Array:
+    """Values in the order of the expected tensor, which `_in_order` has changed."""
+    extents = [extent for extent in expected.shape if extent != 1]
+    if len(order) != len(extents) or not order:
+        return values
+    return values.reshape([extents[place] for place in order]).transpose(np.argsort(order))
 
 
 def _joined(pieces: Sequence[Written], expected: Array) -> Array | None:

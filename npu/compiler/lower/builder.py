@@ -590,15 +590,21 @@ class Builder:
 
     # Result
 
-    def program(self, ops: Sequence[int]) -> Program:
-        """Everything made so far, for the partition `ops`."""
+    def program(self, ops: Sequence[int], origins: Mapping[int, int]) -> Program:
+        """Everything made so far, for the partition `ops`; `origins` are operators that stand in the place of others."""
         steps = without_relabelings(_needed(self._steps))
         with_steps = {step.source for step in steps}
+        carriers = {index: self.fusions.carrier.get(index) for index in ops if index not in with_steps}
+        if origins:
+            steps = [replace(step, source=origins.get(step.source, step.source)) for step in steps]
         return Program(
             steps=tuple(steps),
             inputs=tuple((t, self._views[t].storage) for t in self.fusions.inputs),
             outputs=tuple((t, self._views[t].storage) for t in self.fusions.outputs),
-            absorbed={i: self.fusions.carrier.get(i) for i in ops if i not in with_steps},
+            absorbed={
+                origins.get(index, index): carrier if carrier is None else origins.get(carrier, carrier)
+                for index, carrier in carriers.items()
+            },
         )
 
 

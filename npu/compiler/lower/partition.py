@@ -13,6 +13,7 @@ from npu.compiler.lower.builder import Builder
 from npu.compiler.lower.fusions import find_fusions, table_prices
 from npu.compiler.lower.geometry import largest_padding
 from npu.compiler.lower.late_joins import Joins
+from npu.compiler.lower.late_views import with_late_views
 from npu.compiler.lower.near_pads import with_near_pads
 from npu.compiler.lower.repeated_constants import without_repetitions
 from npu.compiler.lower.rooms import Rooms
@@ -25,6 +26,7 @@ from npu.graph.graph import Graph
 from npu.hardware.variant import Variant
 from npu.isa.families import family_of
 from npu.numerics.lstm_gates import LstmGates
+from npu.records import replace
 
 
 def lower_partition(
@@ -53,8 +55,9 @@ def lower_partition(
             raise LoweringError(index, graph.ops[index], "must be one that the NPU can run, see LOWERED")
         check_operator(graph, index, lowering.limit, needs_options=lowering.needs_options, compares=compares)
     graph, computed = with_upright_kernels(graph, computed)
-    for rewrite in (without_undone_transposes, with_near_pads, without_repetitions):
-        graph = rewrite(graph, computed)
+    graph, orders = without_undone_transposes(graph, computed)
+    graph, origins = with_late_views(with_near_pads(graph, computed), computed)
+    graph = without_repetitions(graph, computed)
     prices = table_prices(variant, saves_memory=saves_memory)
     fusions = find_fusions(graph, computed, largest_padding(variant)[0], prices, joins=joins)
     rooms = Rooms(graph, computed, fusions, budget, is_small=keeps_maps)
@@ -71,4 +74,4 @@ def lower_partition(
                 raise
             except (CompileError, ModelError) as error:
                 raise builder.error(graph.ops[index], str(error)) from error
-    return builder.program(ops)
+    return replace(builder.program(ops, origins), orders=orders)

@@ -31,16 +31,20 @@ _PADS = frozenset({"PAD", "PADV2", "MIRROR_PAD"})
 _REDUCTIONS = frozenset({"MEAN", "REDUCE_MAX", "REDUCE_MIN", "SUM"})
 
 
-def without_undone_transposes(graph: Graph, ops: Sequence[int]) -> Graph:
-    """The graph without those transposes of the operators `ops` that only lie around such operators."""
+def without_undone_transposes(graph: Graph, ops: Sequence[int]) -> tuple[Graph, dict[int, tuple[int, ...]]]:
+    """The graph without those transposes of the operators `ops` that only lie around such operators.
+
+    And in which order the results of operators have their axes: of each, the place in the result of the source.
+    """
     transposes = [index for index in ops if graph.ops[index].kind == "TRANSPOSE"]
-    finder, rewriter, taken = _Finder(graph, ops), _RegionRewriter(graph), set[int]()
+    finder, rewriter, taken, orders = _Finder(graph, ops), _RegionRewriter(graph), set[int](), dict[int, tuple[int, ...]]()
     for index in transposes:
         region = None if index in taken else finder.region(index)
         if region is not None and taken.isdisjoint(region.transposes):
             taken |= region.transposes
             rewriter.rewrite(region)
-    return rewriter.graph if taken else graph
+            orders.update((finder.producer[tensor], region.order) for tensor in region.tensors)
+    return rewriter.graph, orders
 
 
 @dataclass(frozen=True, slots=True)

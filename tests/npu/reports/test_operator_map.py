@@ -21,6 +21,9 @@ DIGITS = Path(__file__).parents[3] / "examples" / "digits.tflite"
 BREACH = {"rule": "R", "message": "m", "limit": "l", "value": "v", "fix": None}
 
 BROKEN: dict[str, dict[str, Any]] = {
+    "axes_that_are_texts": {"order": ["0", 1]},
+    "an_axis_twice": {"order": [0, 0]},
+    "an_order_that_is_a_number": {"order": 3},
     "type_is_a_number": {"type": 5},
     "name_is_missing": {"name": None},
     "name_is_a_list": {"name": ["a"]},
@@ -67,5 +70,5 @@ def test_what_is_no_map_at_all_is_refused(content: bytes, compiled: Model) -> No
 
 
 def test_an_operator_is_kept_as_all_of_its_fields() -> None:
-    operator = SourceOperator(3, "ADD", "sum", "cpu", 7, (Violation("R", "m", "l", "v"),), 5)
+    operator = SourceOperator(3, "ADD", "sum", "cpu", 7, (Violation("R", "m", "l", "v"),), 5, (1, 0))
     assert operator.as_dict() == asdict(operator) | {"violations": [BREACH]}

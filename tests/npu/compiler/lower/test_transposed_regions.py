@@ -248,3 +248,30 @@ def test_random_sequences_are_exact(seed: int) -> None:
     model = net.build(also=seen if rng.random() < 0.2 else None)
     for target in ("ethos-u55-128", "ethos-u85-256"):
         assert_exact(model, target)
+
+
+def with_sum(places: tuple[int, ...], seed: int) -> bytes:
+    """A function and a sum with a constant of the seed, in a region; all else is the same."""
+    net = ChannelsFirst(2, places)
+    net.convolve()
+    net.enter()
+    work(net, "TANH")
+    net.rng = np.random.default_rng(seed)
+    work(net, "ADD")
+    net.rng = np.random.default_rng(5)
+    work(net, "SLICE")
+    net.leave()
+    net.convolve()
+    return net.build()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("places", [(12,), (6, 5)], ids=["sequence", "plane"])
+def test_values_in_another_order_are_compared_in_their_own(places: tuple[int, ...], target: str) -> None:
+    compiled = npu.compile(with_sum(places, 1), target=target).content
+    same = npu.diff(with_sum(places, 1), compiled)
+    assert same.first is None
+    assert {"ADD", "QUANTIZE"} <= {title.split()[1] for title in same.compared}
+    other = npu.diff(with_sum(places, 2), compiled).first
+    assert other is not None
+    assert other.type == "ADD"
