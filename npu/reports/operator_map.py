@@ -196,7 +196,8 @@ def _parse(stored: bytes, name: str, compiled_ops: int) -> OperatorMap:
         raise ModelError(f"{where}: must be the operator map that this compiler writes, got {error}") from error
     for position, operator in enumerate(operators):
         if operator.index != position or not _has_right_types(operator, len(operators)):
-            raise ModelError(f"{where}: operator {position}: must have its own index, a count of MACs, a placement, an order of axes, and texts")
+            must = "its own index, a count of MACs, a placement, an order of axes, and texts"
+            raise ModelError(f"{where}: operator {position}: must have {must}")
     known = range(-1, len(operators))
     if any(index not in range(compiled_ops) or any(source not in known for source in row) for index, row in sources.items()):
         raise ModelError(f"{where}: sources must name operators of the file and of the source model")
