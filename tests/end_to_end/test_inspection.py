@@ -224,13 +224,14 @@ def test_our_file_and_its_source_have_no_difference(target: str) -> None:
 
 
 def _relabeled() -> bytes:
-    """A convolution whose result is reshaped and handed over as uint8: the convolution writes uint8."""
+    """A convolution whose result is reshaped twice and handed over as uint8: the convolution writes uint8."""
     b, random = ModelBuilder(), np.random.default_rng(4)
     x = b.input((1, 6, 6, 8), I8, scale=0.5)
     weights = b.constant(random.integers(-9, 9, (4, 1, 1, 8)).astype(np.int8), scale=0.1)
     bias = b.constant(np.zeros(4, np.int32), scale=0.05)
     x = b.op("CONV_2D", [x, weights, bias], (1, 6, 6, 4), I8, 0.7, 9, attributes=at.Conv2DOptions(at.Padding.VALID, 1, 1))
-    x = b.op("RESHAPE", [x, b.constant(np.array([1, 144], np.int32))], (1, 144), I8, 0.7, 9)
+    for shape in ((1, 12, 12), (1, 144)):
+        x = b.op("RESHAPE", [x, b.constant(np.array(shape, np.int32))], shape, I8, 0.7, 9)
     b.output(b.op("QUANTIZE", [x], (1, 144), DType.UINT8, 0.7, 137))
     return b.build()
 

@@ -12,7 +12,7 @@ from npu.compiler.ir import NO_SCALE, ElementwiseStep, StepWeights, View
 from npu.compiler.lower.activation import lower_function
 from npu.compiler.lower.activation_tables import Quantized
 from npu.compiler.lower.builder import Builder, Finish
-from npu.compiler.lower.geometry import images
+from npu.compiler.lower.geometry import fold_shape, images
 from npu.compiler.lower.memory import broadcast
 from npu.compiler.lower.parts import part_of, parts_with_room
 from npu.compiler.lower.quantize import FactorError, register_scale
@@ -106,11 +106,13 @@ def lower_mul(builder: Builder, op: Op) -> None:
 
 def _multiplied_column(builder: Builder, op: Op) -> int | None:
     """The tensor of one channel that is multiplied by a constant of one place, if both are 8 bits wide; else None."""
-    (height, width, depth), element = builder.output(op.outputs[0]).shape, builder.quantized(op.outputs[0]).element
+    height, width, depth = fold_shape(builder.tensor(op.outputs[0]).shape)
+    if depth == 1 or height * width == 1 or builder.quantized(op.outputs[0]).element.bits != 8:
+        return None
     for column, row in (op.inputs, op.inputs[::-1]):
         is_column = builder.input(column).shape == (height, width, 1) and not builder.tensor(column).is_constant
         is_row = builder.input(row).shape == (1, 1, depth) and builder.tensor(row).is_constant
-        if is_column and is_row and depth > 1 and height * width > 1 and element.bits == 8:
+        if is_column and is_row:
             return column
     return None
 

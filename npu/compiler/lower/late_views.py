@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from npu.compiler.lower.geometry import fold_shape
 from npu.compiler.lower.late_joins import JOINING
 from npu.compiler.lower.pair_tables import is_pair
-from npu.compiler.lower.rewriting import Rewriter, Uses
+from npu.compiler.lower.rewriting import Rewriter, TensorUses
 from npu.graph.graph import Graph
 from npu.graph.idle import VIEWS
 from npu.graph.ops import OPS
@@ -26,7 +26,7 @@ def with_late_views(graph: Graph, ops: Sequence[int]) -> tuple[Graph, dict[int, 
 
     And which operator of the graph before each of these is.
     """
-    uses, order = Uses(graph, ops), {index: place for place, index in enumerate(ops)}
+    uses, order = TensorUses(graph, ops), {index: place for place, index in enumerate(ops)}
     rewriter, moved = Rewriter(graph), dict[int, int]()
     for index in ops:
         op = graph.ops[index]
@@ -42,9 +42,9 @@ def with_late_views(graph: Graph, ops: Sequence[int]) -> tuple[Graph, dict[int, 
     return rewriter.graph, moved
 
 
-def _functions_behind(uses: Uses, tensor: int, order: dict[int, int]) -> list[int]:
+def _functions_behind(uses: TensorUses, tensor: int, order: dict[int, int]) -> list[int]:
     """The most functions of a tensor, in order, of which nobody sees anything but the last result; none if there are none."""
-    graph, known, group, found = uses.graph, {tensor}, list[int](), list[int]()
+    graph, known, group, closed = uses.graph, {tensor}, list[int](), list[int]()
     while len(group) < _MOST and all(uses.are_all_readers_inside(one) for one in known):
         waiting = {reader for one in known for reader in uses.readers[one]}.difference(group)
         following = min(waiting, key=order.__getitem__, default=None)
@@ -53,12 +53,12 @@ def _functions_behind(uses: Uses, tensor: int, order: dict[int, int]) -> list[in
         group.append(following)
         result = graph.ops[following].outputs[0]
         if all(group_readers.issubset(group) for group_readers in (set(uses.readers[one]) for one in known)):
-            found = list(group)
+            closed = list(group)
         known.add(result)
-    return found
+    return closed
 
 
-def _is_joined(uses: Uses, index: int) -> bool:
+def _is_joined(uses: TensorUses, index: int) -> bool:
     """Whether a join reads what an operator makes, which would have to copy a view."""
     return any(uses.graph.ops[reader].kind in JOINING for reader in uses.readers[uses.graph.ops[index].outputs[0]])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu.compiler.lower.geometry import pad_amounts
-from npu.compiler.lower.rewriting import Rewriter, Uses, extents
+from npu.compiler.lower.rewriting import Rewriter, TensorUses, extents
 from npu.graph.graph import Graph
 from npu.graph.idle import VIEWS
 from npu.graph.operands import Shape
@@ -22,7 +22,7 @@ def with_near_pads(graph: Graph, ops: Sequence[int]) -> Graph:
     pads = [index for index in ops if graph.ops[index].kind == "PAD"]
     if not pads:
         return graph
-    uses, rewriter = Uses(graph, ops), Rewriter(graph)
+    uses, rewriter = TensorUses(graph, ops), Rewriter(graph)
     for index in pads:
         views = _views_behind(uses, index)
         if views and extents(graph.tensors[graph.ops[index].outputs[0]].shape) == extents(_made(graph, views[-1])):
@@ -35,7 +35,7 @@ def _made(graph: Graph, index: int) -> Shape:
     return graph.tensors[graph.ops[index].outputs[0]].shape
 
 
-def _views_behind(uses: Uses, index: int) -> list[int]:
+def _views_behind(uses: TensorUses, index: int) -> list[int]:
     """The views between an operator and a convolution that alone reads what comes out of them."""
     views: list[int] = []
     ops = uses.graph.ops

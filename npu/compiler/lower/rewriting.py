@@ -14,7 +14,7 @@ from npu.graph.readers import readers_of
 from npu.records import replace
 
 
-class Uses:
+class TensorUses:
     """Who makes and who reads the tensors of a graph, among the operators `ops`."""
 
     def __init__(self, graph: Graph, ops: Collection[int]) -> None:

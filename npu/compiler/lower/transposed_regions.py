@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu.compiler.lower.repeated_constants import BROADCASTING
-from npu.compiler.lower.rewriting import Rewriter, Uses, extents
+from npu.compiler.lower.rewriting import Rewriter, TensorUses, extents
 from npu.graph import attributes as at
 from npu.graph.graph import Graph, Op
 from npu.graph.idle import VIEWS
@@ -62,7 +62,7 @@ class _TransposedRegion:
     """Operators that read a tensor of the region, and make one of their own."""
 
 
-class _Finder(Uses):
+class _Finder(TensorUses):
     """Finds what lies between transposes among the operators `ops`."""
 
     def region(self, index: int) -> _TransposedRegion | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npu.compiler.lower.rewriting import Rewriter, Uses
+from npu.compiler.lower.rewriting import Rewriter, TensorUses
 from npu.graph.attributes import Attributes, Conv2DOptions, DepthwiseConv2DOptions
 from npu.graph.graph import Graph, Op
 from npu.graph.idle import VIEWS
@@ -54,7 +54,7 @@ def with_upright_kernels(graph: Graph, ops: Sequence[int]) -> tuple[Graph, list[
     return made, [index for index in ops if index not in rewriter.removed]
 
 
-class _SequenceUses(Uses):
+class _SequenceUses(TensorUses):
     """Who makes and who alone reads a tensor, among the operators `ops`."""
 
     def maker(self, tensor: int) -> int | None:

@@ -48,7 +48,7 @@ def computed(*curves: Curve, target: str = "ethos-u55-128") -> np.ndarray:
     x, y = (View.whole(Storage(name, (256, 256, channels), INT16, is_boundary=True)) for name in "xy")
     FixedPoint(builder).functions(x, y, curves)
     memory = {x.storage: np.repeat(EVERY, channels)}
-    for step in builder.program(()).steps:
+    for step in builder.program((), {}).steps:
         run_step(step, memory)
     return memory[y.storage].reshape(-1, channels)
 
