@@ -265,6 +265,20 @@ def test_a_kernel_that_reads_both_inputs_from_the_one_before_it_waits_for_all_of
     assert all(distance([writer], item, variant) > 0 for item in alone.values())
 
 
+@pytest.mark.parametrize("shape", [(1, 4, 16), (8, 4, 1), (8, 1, 16)], ids=str)
+def test_a_kernel_waits_for_all_of_an_operand_that_it_repeats(shape: tuple[int, int, int]) -> None:
+    """Whichever of the two: Ethos-U85 repeats its IFM, too."""
+    full, kept = feature_map(8192, (8, 4, 16)), feature_map(4096, (8, 4, 16))
+    writer, repeated = pooling(0, 1024, shape), feature_map(1024, shape)
+    first = Elementwise(
+        ifm=repeated, ifm2=kept, ofm=full, block=SMALL, shram=ShramLayout(6, 14, 3), activation=Activation(-128, 127),
+        mode=ElementwiseMode.MAX, scale=Scale(),
+    )  # fmt: skip
+    variant = load_variant("ethos-u85-256")
+    assert distance([writer], first, variant) == 0
+    assert distance([writer], replace(first, ifm=kept, ifm2=repeated), variant) == 0
+
+
 def rolling(fm: FeatureMap, rows: int, place: int) -> FeatureMap:
     """The map with all but its first rows at another place."""
     return with_tiles(fm, (rows, rows), fm.width, (0, place, 0))

@@ -99,3 +99,23 @@ def test_a_channel_of_16_bits_times_a_constant_row_is_exact() -> None:
     assert not any(isinstance(one, Convolution) for one in kernels(model, "ethos-u55-128"))  # it rounds otherwise
     inputs = random_inputs(model, 1)
     np.testing.assert_array_equal(npu.run(model, inputs).outputs[0], run_reference(model, inputs)[0])
+
+
+@pytest.mark.parametrize("target", ["ethos-u85-128", "ethos-u85-256", "ethos-u85-1024"])
+def test_what_has_just_been_made_may_be_repeated(target: str) -> None:
+    """The next operation begins when all of it has been written: every block reads from all over it."""
+    b, rng = ModelBuilder(), np.random.default_rng(1)
+    given = {"scale": 0.02, "zero_point": -3}
+    x = b.input((1, 40, 24, 32), DType.INT8, **given)
+    y = b.op("SUB", [x, b.constant(random_array((32,), DType.INT8, rng), **given)], (1, 40, 24, 32), DType.INT8, 0.05, 4)
+    made, options = (1, 40, 24, 1), at.ReducerOptions(keep_dims=True)
+    column = b.op("REDUCE_MAX", [y, b.constant(np.array([3], np.int32))], made, DType.INT8, 0.05, 4, attributes=options)
+    column = b.op("MINIMUM", [column, b.input(made, DType.INT8, scale=0.05, zero_point=4)], made, DType.INT8, 0.05, 4)
+    row = b.constant(random_array((48,), DType.INT8, rng), scale=0.011, zero_point=5)
+    b.output(b.op("ADD", [column, row], (1, 40, 24, 48), DType.INT8, 0.05, 9, attributes=at.AddOptions()))
+    model = b.build()
+    compiled = npu.compile(model, target=target)
+    assert any(one.repeats_both_operands for one in kernels(model, target) if isinstance(one, Elementwise))
+    assert npu.verify(compiled.content) == []
+    inputs = random_inputs(model, 1)
+    np.testing.assert_array_equal(npu.run(compiled.content, inputs).outputs[0], run_reference(model, inputs)[0])
