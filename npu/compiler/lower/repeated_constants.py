@@ -7,7 +7,6 @@ number decides a table of 256 entries, and a row of channels is read in a fracti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import zip_longest
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,10 @@ BROADCASTING = frozenset(row.name for row in OPS if row.shape is common.elementw
 
 
 def without_repetitions(graph: Graph, ops: Sequence[int]) -> Graph:
-    """The graph in which constants of `ops` that broadcast two operands are of length 1 along every axis that only repeats."""
+    """The graph in which constants of `ops` that broadcast two operands are of length 1 along every axis that only repeats.
+
+    The other operand has the extent of the result: the NPU repeats one of them, or only slowly both.
+    """
     rewriter, made = Rewriter(graph), dict[tuple[int, Shape], int]()
     for index in ops:
         op = graph.ops[index]
@@ -36,7 +38,9 @@ def without_repetitions(graph: Graph, ops: Sequence[int]) -> Graph:
             is_single = tensor.quantization is None or tensor.quantization.scales.size == 1
             if tensor.data is None or other.is_constant or tensor.elements <= 1 or not is_single:
                 continue
-            data = _without_repetition(tensor.data, other.shape)
+            if other.shape != graph.tensors[op.outputs[0]].shape:
+                continue
+            data = _without_repetition(tensor.data)
             if data.shape != tensor.shape:
                 key = constant, data.shape
                 inputs[place] = made[key] = made.get(key) or rewriter.with_data(constant, data)
@@ -45,12 +49,10 @@ def without_repetitions(graph: Graph, ops: Sequence[int]) -> Graph:
     return rewriter.graph if made else graph
 
 
-def _without_repetition(data: npt.NDArray[np.generic], other: Shape) -> npt.NDArray[np.generic]:
-    """One of all that is the same along an axis; where the other operand has only one there, both sizes make the result."""
-    for axis, extent in zip_longest(range(data.ndim - 1, -1, -1), other[::-1]):
-        if axis is None or extent is None:
-            break
+def _without_repetition(data: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """One of all that is the same along an axis."""
+    for axis, extent in enumerate(data.shape):
         first = data.take([0], axis)
-        if data.shape[axis] == extent > 1 and np.array_equal(data.take([-1], axis), first) and (data == first).all():
+        if extent > 1 and np.array_equal(data.take([-1], axis), first) and (data == first).all():
             data = first
     return data

@@ -76,6 +76,9 @@ def test_a_function_in_front_of_a_join_writes_into_it(shape: tuple[int, ...]) ->
     both = (*shape[:-2], 2 * shape[-2], shape[-1])
     joined = s.op("CONCATENATION", [function(s, "TANH", x), other], [s.tensor(both, 1 / 128, 0)], at.ConcatenationOptions(-2))
     assert steps(s, joined) == 3
+    convolution, tanh, _ = lowered(s.graph([joined])).steps
+    assert (convolution.source, tanh.source) == (0, 2)
+    assert tanh.ofm.storage.tensor == joined
 
 
 def test_two_branches_of_a_view_stay_behind_it() -> None:

@@ -141,3 +141,22 @@ def test_sums_over_the_last_dimensions_are_convolutions(
     assert any(isinstance(operation, Convolution) for operation in kernels)
     inputs = random_inputs(content, 1)
     np.testing.assert_array_equal(npu.run(content, inputs, target=target).outputs[0], run_reference(content, inputs)[0])
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "result"), [((1, 5, 6, 8), (1, 2), (1, 8)), ((1, 9, 6), (1,), (1, 6)), ((2, 5, 6, 8), (2,), (2, 5, 8))]
+)
+def test_sums_over_other_dimensions_are_poolings(
+    shape: tuple[int, ...], axes: tuple[int, ...], result: tuple[int, ...]
+) -> None:
+    b = ModelBuilder()
+    x = b.input(shape, DType.INT8, scale=0.1, zero_point=3)
+    y = b.op(
+        "MEAN", [x, b.constant(np.array(axes, np.int32))], result, DType.INT8, 0.03, -5, attributes=at.ReducerOptions(False)
+    )
+    b.output(y)
+    content = b.build()
+    (partition,) = npu.compile(content).compiled_model.partitions
+    assert {type(one) for one in partition.operations if isinstance(one, KernelOperation)} == {Pooling}
+    inputs = random_inputs(content, 1)
+    np.testing.assert_array_equal(npu.run(content, inputs).outputs[0], run_reference(content, inputs)[0])

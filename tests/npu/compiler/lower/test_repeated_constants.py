@@ -62,6 +62,17 @@ def test_what_makes_the_result_larger_stays(kind: str) -> None:
     model = with_constant(kind, np.full(SHAPE, 50, np.int8), other=(1, 6, 1, 8))
     inputs = random_inputs(model, 1)
     np.testing.assert_array_equal(npu.run(model, inputs).outputs[0], run_reference(model, inputs)[0])
+    if kind != "SQUARED_DIFFERENCE":
+        assert len(operations(model, "ethos-u55-128")) == 2  # and the end: the constant has the extent of the result
+
+
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_what_differs_between_its_ends_is_no_repetition(axis: int) -> None:
+    values = np.full(SHAPE, 50, np.int8)
+    values[tuple(slice(2, 3) if place == axis else slice(None) for place in range(4))] = 20
+    model = with_constant("MUL", values)
+    inputs = random_inputs(model, 1)
+    np.testing.assert_array_equal(npu.run(model, inputs).outputs[0], run_reference(model, inputs)[0])
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
