@@ -26,6 +26,8 @@ def with_late_views(graph: Graph, ops: Sequence[int]) -> tuple[Graph, dict[int, 
 
     And which operator of the graph before each of these is.
     """
+    if all(graph.ops[index].kind not in VIEWS for index in ops):
+        return graph, {}
     uses, order = TensorUses(graph, ops), {index: place for place, index in enumerate(ops)}
     rewriter, moved = Rewriter(graph), dict[int, int]()
     for index in ops:
@@ -39,7 +41,7 @@ def with_late_views(graph: Graph, ops: Sequence[int]) -> tuple[Graph, dict[int, 
         if functions and moved.keys().isdisjoint(functions) and not _is_joined(uses, functions[-1]):
             moved.update(zip((index, *functions), (*functions, index), strict=True))
             _move_behind(rewriter, index, functions)
-    return rewriter.graph, moved
+    return (rewriter.graph if moved else graph), moved
 
 
 def _functions_behind(uses: TensorUses, tensor: int, order: dict[int, int]) -> list[int]:

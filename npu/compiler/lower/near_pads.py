@@ -22,12 +22,20 @@ def with_near_pads(graph: Graph, ops: Sequence[int]) -> Graph:
     pads = [index for index in ops if graph.ops[index].kind == "PAD"]
     if not pads:
         return graph
-    uses, rewriter = TensorUses(graph, ops), Rewriter(graph)
-    for index in pads:
-        views = _views_behind(uses, index)
-        if views and extents(graph.tensors[graph.ops[index].outputs[0]].shape) == extents(_made(graph, views[-1])):
-            _move_behind(rewriter, index, views)
+    uses = TensorUses(graph, ops)
+    behind = {index: _views_behind(uses, index) for index in pads}
+    moved = [index for index in pads if behind[index] and _is_same(graph, index, behind[index][-1])]
+    if not moved:
+        return graph
+    rewriter = Rewriter(graph)
+    for index in moved:
+        _move_behind(rewriter, index, behind[index])
     return rewriter.graph
+
+
+def _is_same(graph: Graph, index: int, other: int) -> bool:
+    """Whether what two operators make differs in dimensions of 1 alone."""
+    return extents(_made(graph, index)) == extents(_made(graph, other))
 
 
 def _made(graph: Graph, index: int) -> Shape:

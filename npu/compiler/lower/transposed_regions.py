@@ -37,6 +37,8 @@ def without_undone_transposes(graph: Graph, ops: Sequence[int]) -> tuple[Graph, 
     And in which order the results of operators have their axes: of each, the place in the result of the source.
     """
     transposes = [index for index in ops if graph.ops[index].kind == "TRANSPOSE"]
+    if not transposes:
+        return graph, {}
     finder, rewriter, taken, orders = _Finder(graph, ops), _RegionRewriter(graph), set[int](), dict[int, tuple[int, ...]]()
     for index in transposes:
         region = None if index in taken else finder.region(index)
@@ -44,7 +46,7 @@ def without_undone_transposes(graph: Graph, ops: Sequence[int]) -> tuple[Graph, 
             taken |= region.transposes
             rewriter.rewrite(region)
             orders.update((finder.producer[tensor], region.order) for tensor in region.tensors)
-    return rewriter.graph, orders
+    return (rewriter.graph if orders else graph), orders
 
 
 @dataclass(frozen=True, slots=True)
