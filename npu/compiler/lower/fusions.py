@@ -20,6 +20,7 @@ from npu.compiler.lower.geometry import (
 )
 from npu.compiler.lower.late_joins import JOINING, Joins, all_but_last, early_parts
 from npu.compiler.lower.pair_tables import PAIRS, is_pair
+from npu.compiler.lower.rewriting import CONVOLUTIONS, PADS
 from npu.compiler.lower.tensor_lives import TensorLives
 from npu.graph.attributes import ConcatenationOptions, Conv2DOptions, DepthwiseConv2DOptions, FusedActivation, Padding
 from npu.graph.dtype import DType
@@ -36,13 +37,11 @@ from npu.machine.rules import round_up
 from npu.numerics.rectifiers import RECTIFIERS
 from npu.records import dataclass
 
-_CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
-_CARRIERS = _CONVOLUTIONS | {
+_CARRIERS = CONVOLUTIONS | {
     "ADD", "AVERAGE_POOL_2D", "FULLY_CONNECTED", "MAXIMUM", "MAX_POOL_2D", "MEAN", "MINIMUM", "MUL", "PRELU", "SOFTMAX",
     "SUB", "SUM", "TRANSPOSE_CONV", *VALUES,
 }  # fmt: skip
 """Kinds that end in one step of the output unit for every value: functions of this value can be fused into it."""
-_PADS = frozenset({"PAD", "PADV2", "MIRROR_PAD"})
 _EIGHT_BITS = (DType.INT8, DType.UINT8)
 _EXTREMES = frozenset({"MAXIMUM", "MINIMUM"})
 _RESCALES = RECTIFIERS.keys() | {"QUANTIZE"}
@@ -180,11 +179,10 @@ def table_prices(variant: Variant, *, saves_memory: bool) -> TablePrices:
 
 def _is_cheaper_apart(graph: Graph, index: int, row: Sequence[int], prices: TablePrices) -> bool:
     """Whether what is fused into an operator is a rescaling of 8-bit values that takes longer as its table."""
-    functions = [graph.ops[one] for one in row if graph.ops[one].kind not in VIEWS]
-    op, function = graph.ops[index], functions[0]
+    op, function = graph.ops[index], graph.ops[row[0]]
     before, after = graph.tensors[op.outputs[0]], graph.tensors[function.outputs[0]]
     is_rescaling = function.kind in _RESCALES and function.lookup is None
-    if len(functions) > 1 or not is_rescaling or before.dtype not in _EIGHT_BITS or _has_same_scale(before, after):
+    if len(row) > 1 or not is_rescaling or before.dtype not in _EIGHT_BITS or _has_same_scale(before, after):
         return False
     work, elements = _products(graph, op, prices.dot_product) / prices.macs, math.prod(before.shape)
     saved = max(work, prices.table) - max(work, prices.plain) - prices.plain
@@ -195,7 +193,7 @@ def _products(graph: Graph, op: Op, dot_product: int) -> float:
     """Products of the MAC array for an element of an operator's result, as long as it takes; none of an extreme."""
     if op.kind in _EXTREMES:
         return 0.0
-    if op.kind not in _CONVOLUTIONS:
+    if op.kind not in CONVOLUTIONS:
         return math.inf
     _, height, width, depth = graph.tensors[op.inputs[1]].shape
     return height * width * (dot_product if op.kind == "DEPTHWISE_CONV_2D" else round_up(depth, dot_product))
@@ -230,15 +228,10 @@ def _riders(uses: _Uses, index: int) -> Iterator[int]:
     while group := _function_of(uses, last, known):
         groups.append(group)
         last = uses.graph.ops[group[-1]].outputs[0]
-    while groups and (_is_view_alone(uses.graph, groups[-1]) or not (has_table or _are_worth_a_table(uses.graph, groups))):
+    while not has_table and not _are_worth_a_table(uses.graph, groups):
         groups.pop()
     for group in groups:
         yield from group
-
-
-def _is_view_alone(graph: Graph, group: Sequence[int]) -> bool:
-    """Whether a group is a view that nothing needs between a value and its functions."""
-    return all(graph.ops[index].kind in VIEWS for index in group)
 
 
 def _goes_through_table(uses: _Uses, op: Op) -> bool:
@@ -280,13 +273,7 @@ def _are_worth_a_table(graph: Graph, groups: Sequence[Sequence[int]]) -> bool:
 def _is_function(uses: _Uses, index: int, known: Collection[int]) -> bool:
     """Whether an operator makes something of values that are known, and of nothing else."""
     op = uses.graph.ops[index]
-    return is_pair(uses.graph, op, known) or (op.inputs[0] in known and (_can_ride(uses, index) or _is_same_map(uses, op)))
-
-
-def _is_same_map(uses: _Uses, op: Op) -> bool:
-    """Whether an operator is a view of the same rows, columns and channels: dimensions of 1 come or go."""
-    before, after = uses.graph.tensors[op.inputs[0]], uses.graph.tensors[op.outputs[0]]
-    return op.kind in VIEWS and fold_shape(before.shape) == fold_shape(after.shape) and same_quantization(before, after)
+    return is_pair(uses.graph, op, known) or (op.inputs[0] in known and _can_ride(uses, index))
 
 
 def _can_ride(uses: _Uses, index: int) -> bool:
@@ -303,7 +290,7 @@ def _fuse_pads(uses: _Uses, *, most: int) -> dict[int, int]:
     fused: dict[int, int] = {}
     for index in uses.ops:
         op = uses.graph.ops[index]
-        if op.kind in _CONVOLUTIONS:
+        if op.kind in CONVOLUTIONS:
             pad = uses.producer.get(op.inputs[0])
             if pad is not None and uses.sole_reader(op.inputs[0]) == index and _pad_fits(uses.graph, pad, op, most):
                 fused[index] = pad
@@ -340,7 +327,7 @@ def _nest_tensors(uses: _Uses, apart: frozenset[int]) -> dict[int, Nest]:
         if op.kind in JOINING:
             if _is_plain_join(op) and index not in apart:
                 _nest_join(uses, op, nest)
-        elif op.kind in _PADS and index not in apart:
+        elif op.kind in PADS and index not in apart:
             _nest_padded(uses, op, nest)
         elif op.kind in VIEWS and op.outputs[0] in uses.outputs and _can_move(uses, op.inputs[0], nest):
             nest[op.inputs[0]] = Nest(op.outputs[0], None)

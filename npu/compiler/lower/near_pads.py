@@ -8,13 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu.compiler.lower.geometry import pad_amounts
-from npu.compiler.lower.rewriting import Rewriter, TensorUses, extents
+from npu.compiler.lower.rewriting import CONVOLUTIONS, Rewriter, TensorUses, extents
 from npu.graph.graph import Graph
-from npu.graph.idle import VIEWS
 from npu.graph.operands import Shape
 from npu.records import replace
-
-_CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
 
 
 def with_near_pads(graph: Graph, ops: Sequence[int]) -> Graph:
@@ -23,7 +20,7 @@ def with_near_pads(graph: Graph, ops: Sequence[int]) -> Graph:
     if not pads:
         return graph
     uses = TensorUses(graph, ops)
-    behind = {index: _views_behind(uses, index) for index in pads}
+    behind = {index: _views_before_convolution(uses, index) for index in pads}
     moved = [index for index in pads if behind[index] and _is_same(graph, index, behind[index][-1])]
     if not moved:
         return graph
@@ -43,15 +40,11 @@ def _made(graph: Graph, index: int) -> Shape:
     return graph.tensors[graph.ops[index].outputs[0]].shape
 
 
-def _views_behind(uses: TensorUses, index: int) -> list[int]:
+def _views_before_convolution(uses: TensorUses, index: int) -> list[int]:
     """The views between an operator and a convolution that alone reads what comes out of them."""
-    views: list[int] = []
-    ops = uses.graph.ops
-    following = uses.sole_reader(ops[index].outputs[0])
-    while following is not None and ops[following].kind in VIEWS:
-        views.append(following)
-        following = uses.sole_reader(ops[following].outputs[0])
-    return views if following is not None and ops[following].kind in _CONVOLUTIONS else []
+    views = uses.views_behind(index)
+    reader = uses.sole_reader(uses.graph.ops[views[-1]].outputs[0]) if views else None
+    return views if reader is not None and uses.graph.ops[reader].kind in CONVOLUTIONS else []
 
 
 def _move_behind(rewriter: Rewriter, index: int, views: list[int]) -> None:

@@ -14,7 +14,6 @@ from npu.compiler.lower.quantize import activation_range
 from npu.errors import CompileError
 from npu.graph.attributes import FusedActivation
 from npu.graph.graph import Graph, Op
-from npu.graph.idle import VIEWS
 from npu.numerics.arrays import Ints
 from npu.numerics.scaling import multiply, quantize_multiplier, rule_a
 
@@ -48,8 +47,6 @@ def function_values(graph: Graph, op: Op, known: Mapping[int, Ints]) -> Ints:
     """The stored results of a function for the stored values of its operands: those of `known` tensors, or a constant."""
     if op.lookup is not None:
         return op.lookup.entries[known[op.inputs[0]] - ELEMENTS[graph.tensors[op.inputs[0]].dtype].minimum]
-    if op.kind in VIEWS:
-        return known[op.inputs[0]]
     quantized = [Quantized.of(index, graph.tensors[index]) for index in (*op.inputs, op.outputs[0])]
     if op.kind not in PAIRS:
         return result_of(op, known[op.inputs[0]], quantized[0], quantized[-1])

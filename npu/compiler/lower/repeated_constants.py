@@ -11,15 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.lower.rewriting import Rewriter
+from npu.compiler.lower.rewriting import BROADCASTING, Rewriter
 from npu.graph.graph import Graph
 from npu.graph.operands import Shape
-from npu.graph.ops import OPS
-from npu.graph.shapes import common
 from npu.records import replace
-
-BROADCASTING = frozenset(row.name for row in OPS if row.shape is common.elementwise) | {"PRELU"}
-"""Operators whose operands repeat along the dimensions that they have one of."""
 
 
 def without_repetitions(graph: Graph, ops: Sequence[int]) -> Graph:

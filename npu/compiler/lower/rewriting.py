@@ -1,4 +1,4 @@
-"""What the rewrites of a graph before its lowering share: who sees a tensor, and tensors and operators under change."""
+"""What the rewrites of a graph before its lowering share: kinds of operators, who sees a tensor, and both under change."""
 
 from __future__ import annotations
 
@@ -9,9 +9,19 @@ import numpy.typing as npt
 
 from npu.graph.dtype import DType
 from npu.graph.graph import Graph, Op, Tensor
+from npu.graph.idle import VIEWS
 from npu.graph.operands import Shape
+from npu.graph.ops import OPS
 from npu.graph.readers import readers_of
+from npu.graph.shapes import common
 from npu.records import replace
+
+CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
+PADS = frozenset({"PAD", "PADV2", "MIRROR_PAD"})
+FUNCTIONS = frozenset(row.name for row in OPS if row.is_lut)
+"""Operators of which each value is one of the operand's."""
+BROADCASTING = frozenset(row.name for row in OPS if row.shape is common.elementwise) | {"PRELU"}
+"""Operators whose operands repeat along the dimensions that they have one of."""
 
 
 class TensorUses:
@@ -25,6 +35,15 @@ class TensorUses:
         """The operator that alone reads a tensor which nobody else sees."""
         readers = self.readers[tensor]
         return readers[0] if len(readers) == 1 and self.are_all_readers_inside(tensor) else None
+
+    def views_behind(self, index: int) -> list[int]:
+        """The views one behind the other of what an operator makes, each the only reader of what is in front of it."""
+        views: list[int] = []
+        following = self.sole_reader(self.graph.ops[index].outputs[0])
+        while following is not None and self.graph.ops[following].kind in VIEWS:
+            views.append(following)
+            following = self.sole_reader(self.graph.ops[following].outputs[0])
+        return views
 
     def are_all_readers_inside(self, tensor: int) -> bool:
         """Whether nobody sees a tensor but the operators `ops`."""

@@ -14,20 +14,16 @@ from dataclasses import field
 import numpy as np
 import numpy.typing as npt
 
-from npu.compiler.lower.repeated_constants import BROADCASTING
-from npu.compiler.lower.rewriting import Rewriter, TensorUses, extents
+from npu.compiler.lower.rewriting import BROADCASTING, FUNCTIONS, PADS, Rewriter, TensorUses, extents
 from npu.graph import attributes as at
 from npu.graph.graph import Graph, Op
 from npu.graph.idle import VIEWS
 from npu.graph.operands import Shape
-from npu.graph.ops import OPS
 from npu.graph.readers import readers_of
 from npu.graph.shapes.common import normalized_axis
 from npu.records import dataclass, replace
 
 _LEAST_RANK = 4
-_FUNCTIONS = frozenset(row.name for row in OPS if row.is_lut)
-_PADS = frozenset({"PAD", "PADV2", "MIRROR_PAD"})
 _REDUCTIONS = frozenset({"MEAN", "REDUCE_MAX", "REDUCE_MIN", "SUM"})
 
 
@@ -135,11 +131,11 @@ class _Finder(TensorUses):
             return all(shape == result for shape in shapes) and all(
                 _has_extents_along(self.graph.tensors[one].shape, result) for one in constants
             )
-        if op.kind in _PADS or op.kind == "SLICE":
+        if op.kind in PADS or op.kind == "SLICE":
             return len(shapes) == 2 and all(a == b for a, b in zip(*shapes, strict=True) if a == 1 or b == 1)
         if op.kind == "CONCATENATION":
             return len(shapes) == len(op.inputs) + 1
-        return op.kind in _FUNCTIONS
+        return op.kind in FUNCTIONS
 
     def _ends(self, op: Op) -> bool:
         """Whether what an operator makes of a map has no order of the axes, or a matrix behind it can make up for that."""
@@ -243,7 +239,7 @@ class _RegionRewriter(Rewriter):
 
 
 _CHANGES: Mapping[str, Callable[[_RegionRewriter, Op, _TransposedRegion], Op]] = {
-    **dict.fromkeys(_PADS, _RegionRewriter.padded), "SLICE": _RegionRewriter.sliced, "CONCATENATION": _RegionRewriter.joined,
+    **dict.fromkeys(PADS, _RegionRewriter.padded), "SLICE": _RegionRewriter.sliced, "CONCATENATION": _RegionRewriter.joined,
 }  # fmt: skip
 """What becomes of an operator whose parameters speak of axes."""
 

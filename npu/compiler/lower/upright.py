@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npu.compiler.lower.rewriting import Rewriter, TensorUses
+from npu.compiler.lower.rewriting import CONVOLUTIONS, Rewriter, TensorUses
 from npu.graph.attributes import Attributes, Conv2DOptions, DepthwiseConv2DOptions
 from npu.graph.graph import Graph, Op
 from npu.graph.idle import VIEWS
 from npu.graph.operands import Shape
 from npu.records import dataclass, replace
 
-_CONVOLUTIONS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D"})
 _NOTHING = (0, 0)
 
 
@@ -40,7 +39,7 @@ class _PhasedSequence:
 
 def with_upright_kernels(graph: Graph, ops: Sequence[int]) -> tuple[Graph, list[int]]:
     """The graph with such convolutions over maps of rows, and those of the operators `ops` that are still needed."""
-    candidates = [index for index in ops if graph.ops[index].kind in _CONVOLUTIONS]
+    candidates = [index for index in ops if graph.ops[index].kind in CONVOLUTIONS]
     if not candidates or all(graph.ops[index].kind != "SPACE_TO_BATCH_ND" for index in ops):
         return graph, list(ops)
     surroundings = _SequenceUses(graph, ops)

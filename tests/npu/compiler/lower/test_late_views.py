@@ -96,3 +96,17 @@ def test_operators_keep_their_names_where_they_change_places() -> None:
     program = lowered(s.graph([added]))
     assert dict(program.absorbed) == {1: None, 2: 0, 3: 0}
     assert [step.source for step in program.steps] == [0, 4]
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_functions_pass_several_views_at_once(is_read: bool) -> None:
+    """Where an operator reads the result: as an output of the model the last of several views would be copied."""
+    s = sketch()
+    _, x = seen_as(s, (1, 4, 24))
+    x = s.op("RESHAPE", [x, s.numbers((1, 96))], [s.tensor((1, 96), 0.25, 5)], at.ReshapeOptions((1, 96)))
+    x = function(s, "swish", function(s, "TANH", x))
+    if is_read:
+        x = s.op("ADD", [x, s.input((1, 96), 0.1, 3)], [s.tensor((1, 96), 0.3, 4)], at.AddOptions())
+    assert steps(s, x) == 2
+    absorbed = dict(lowered(s.graph([x])).absorbed)
+    assert absorbed == ({1: None, 2: None, 3: 0, 4: 0, 5: 0} if is_read else {1: None, 2: None, 4: 3, 5: 3})
